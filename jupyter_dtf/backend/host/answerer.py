@@ -52,7 +52,7 @@ def answers(model: tuple[str, bytes], number: int, x: Any, batch_size: int | Non
                 _answerer = None
                 if is_last:
                     raise ModelFailed(
-                        f"The process that predicts partition {number} has died twice, possibly for lack of memory"
+                        f"The process that predicts for partition {number} has died twice, possibly for lack of memory"
                     ) from None
     if answer[0] == "failed":
         raise ModelFailed(f"The model failed on partition {number}: {answer[1]}")

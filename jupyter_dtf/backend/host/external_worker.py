@@ -24,7 +24,8 @@ class Visitor(WorkerPlugin):
     Args:
         name: The name of the plugin.
         release: The version of jupyter_dtf that the worker must have.
-        words: The names of the scheduler operations that receive ``problem`` and ``farewell``.
+        words: The names of the scheduler operations to which this plugin reports, keyed by ``problem`` and
+            ``farewell``.
         host: The data from which to create the ``Host`` (``Host.made_of``).
     """
 
@@ -53,7 +54,7 @@ class Visitor(WorkerPlugin):
             self._say(worker, "problem", why=f"{type(error).__name__}: {error}")
 
     async def teardown(self, worker: Any) -> None:
-        """Remove everything, then send the farewell, the plugin's last message to the scheduler."""
+        """Remove what ``setup`` added, then send the farewell, the plugin's last message to the scheduler."""
         self._is_gone = True
         try:
             if self._host is not None:

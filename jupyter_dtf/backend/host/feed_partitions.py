@@ -41,7 +41,7 @@ class HeldPartitions:
         self._facts: dict[str, Facts] = {}
 
     def forget(self, run_id: str) -> None:
-        """Release the partitions of a run that has ended or restarts."""
+        """Release the partitions of a run that has ended or is restarting."""
         for reader in [reader for reader in self._kept if reader[0] == run_id]:
             self._let_go(reader)
 
@@ -123,7 +123,7 @@ class HeldPartitions:
         return list(futures.values())
 
     async def learn(self, future: Future[Any], number: int, field: str) -> Facts:
-        """Return the facts about a partition, once it has been computed."""
+        """Wait until a partition has been computed, and return the facts about it."""
         key = str(future.key)
         if key not in self._facts:
             answer = await self.ask(future, number, field)
@@ -131,7 +131,8 @@ class HeldPartitions:
         return self._facts[key]
 
     async def ask(self, future: Future[Any], number: int, field: str, **question: Any) -> Any:
-        """Return the reply of a host whose worker holds the partition.
+        """Request rows of a partition, or the facts about it, from a host whose worker holds it. Returns the host's
+        reply.
 
         Raises:
             InvalidInput: If the partition could not be computed.

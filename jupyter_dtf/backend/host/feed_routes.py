@@ -110,5 +110,5 @@ def order_of(partitions: int, seed: int | None, number: int) -> list[int]:
 
 
 def rows_order(rows: int, seed: int | None, number: int, block: int) -> Integers | None:
-    """Return the order in which the rows of a block are sent, or None to keep their order."""
+    """Return the order in which the rows of a block are sent, or None if their order is kept."""
     return None if seed is None else np.random.default_rng([seed, number, block]).permutation(rows)

@@ -50,7 +50,7 @@ class Feeding:
         self._answering: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Start listening. Raises OSError."""
+        """Start listening. Raises OSError if that fails."""
         self.path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.setblocking(False)
@@ -145,7 +145,7 @@ class Feeding:
             await asyncio.gather(*fetching, return_exceptions=True)
 
     async def _described(self, request: PassRequest) -> Described:
-        """Describe the examples of the first partition that is not empty."""
+        """Return a description of the examples, based on the first partition that is not empty."""
         futures = await self.partitions.of(request)
         described = NOTHING
         for number, future in enumerate(futures):
@@ -248,7 +248,7 @@ async def _send(connection: socket.socket, value: Any) -> None:
 
 
 async def _received(connection: socket.socket) -> memoryview:
-    """Receive one message from a task. Raises ConnectionError."""
+    """Receive one message from a task. Raises ConnectionError if the task is gone."""
     length = bytearray(LENGTH.size)
     await _fill(connection, memoryview(length))
     body = memoryview(bytearray(LENGTH.unpack(length)[0]))

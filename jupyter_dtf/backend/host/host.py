@@ -1,4 +1,4 @@
-"""The WorkerPlugin that makes a Dask worker a host: starts tasks through the warm process, forwards their events."""
+"""The WorkerPlugin that makes a Dask worker a host: it starts tasks through the warm process and forwards events."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ _GIVEN_UP = "The run was abandoned before its tasks were started"
 
 
 class Host(WorkerPlugin):
-    """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` is the mark of the run directories' parent.
+    """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` is the mark of the directory that contains the
+    run directories, by which the host determines whether it sees them.
 
     A nonempty ``scope`` means that the worker is external: the names of operations include the scope, and teardown
     leaves nothing behind.
@@ -183,23 +184,23 @@ class Host(WorkerPlugin):
             self._warm.prepare(threads, count)
 
     def survivors(self, run_id: str) -> list[str]:
-        """Return the tasks of a run whose processes can continue in its next attempt."""
+        """Return the names of a run's tasks on this host with processes that can continue in the run's next attempt."""
         return [task.spec.task for task in self._alive(self._runs.get(run_id)) if task.can_go_over]
 
     async def reserve(
         self, run_id: str, places: list[str], ready: bool, attempt: int = 0, survivors: list[str] | None = None
     ) -> dict[str, str]:
-        """Bind a port for each place. The ports stay bound until the run is released or reserves again.
+        """Bind a port for each place. The ports stay bound until the run is released or reserves ports again.
 
         Args:
             run_id: The id of the run.
-            places: The names to bind ports for.
+            places: Names, each of which gets a port.
             ready: Whether to wait until tasks can be forked.
             attempt: The attempt that the run is about to begin.
             survivors: Tasks that continue in this attempt; all other tasks of the run on this host are killed.
 
         Returns:
-            The endpoint of each place.
+            The endpoint of each port, keyed by place.
 
         Raises:
             Unavailable: If a survivor cannot continue, no task can be forked, the machine is about to go away, or the
@@ -223,7 +224,7 @@ class Host(WorkerPlugin):
         return endpoints
 
     def sees(self, directory: str, challenge: str) -> str:
-        """Prove that this host can access a directory, by answering the challenge."""
+        """Return the answer to a challenge, which proves that this host can read the word in a directory."""
         return answer(read_word(directory), challenge)
 
     async def put(self, run_id: str, at: int, data: bytes) -> tuple[str, str]:
@@ -242,7 +243,7 @@ class Host(WorkerPlugin):
             program: The path of a program file that is already here.
 
         Returns:
-            The process id of each task.
+            The process id of each task, keyed by the task's name.
 
         Raises:
             Unavailable: If a task could not be started.
@@ -318,17 +319,23 @@ class Host(WorkerPlugin):
             task.ask_for_checkpoint()
 
     def saves(self, run_id: str) -> bool:
-        """Return whether one of the run's tasks is taking or writing a checkpoint, according to its last heartbeat."""
+        """Return whether one of the run's tasks reported in its last heartbeat that it is preparing or writing a
+        checkpoint.
+        """
         return any(task.beat.saves for task in self._alive(self._runs.get(run_id)))
 
     def profile(self, run_id: str, order: bytes) -> None:
-        """Have the run's tasks trace steps: ``order`` is a ``ProfileOrder`` as JSON. Raises OSError."""
+        """Ask the run's tasks to trace steps. ``order`` is a ``ProfileOrder`` as JSON. Raises OSError if it cannot be
+        written.
+        """
         told = msgspec.json.decode(order, type=ProfileOrder)
         for task in self._alive(self._runs.get(run_id)):
             task.profile(told)
 
     def without(self, run_id: str, tasks: list[str]) -> None:
-        """Notify the run's tasks of the lost tasks that currently cannot be restarted on any host. Raises OSError."""
+        """Notify the run's tasks of the lost tasks that currently cannot be restarted on any host. Raises OSError if
+        the list cannot be written.
+        """
         for task in self._alive(self._runs.get(run_id)):
             task.tell_without(tasks)
 
@@ -367,7 +374,7 @@ class Host(WorkerPlugin):
         self._drop(run_id)
 
     def shared_by(self, run_id: str) -> Path:
-        """Return the directory shared by all tasks of a run's newest attempt on this machine, on any host."""
+        """Return the directory that all tasks of a run's newest attempt on this machine share, even across hosts."""
         attempts = [path for path in self._shared.glob(f"{run_id}.*") if path.suffix[1:].isdecimal()]
         return max(attempts, key=lambda path: int(path.suffix[1:]), default=self._shared / run_id)
 
@@ -500,7 +507,9 @@ class Host(WorkerPlugin):
         )
 
     async def _sample(self) -> None:
-        """Read the load of the host and its tasks periodically: CPU usage can only be measured over an interval."""
+        """Read the load of the host and its tasks periodically, because CPU usage can only be measured over an
+        interval.
+        """
         loop = asyncio.get_running_loop()
         before = loop.time()
         while True:

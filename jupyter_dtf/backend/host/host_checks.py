@@ -1,4 +1,4 @@
-"""The checks that a host runs on request: its own condition, and its connections to other hosts."""
+"""The checks that a host runs on request, of its own condition and of its connections to other hosts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HostChecks:
         self._self.close()
 
     async def look(self) -> None:
-        """Refresh the findings that take time (``SelfCheck.look``)."""
+        """Refresh the findings that take time to determine (``SelfCheck.look``)."""
         await self._self.look()
 
     def findings(self) -> list[Finding]:
@@ -66,7 +66,9 @@ class HostChecks:
         return await dial_all(places, secret)
 
     async def measure(self, place: str, secret: str) -> tuple[float, float]:
-        """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises Unavailable."""
+        """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises Unavailable if the
+        probe cannot be reached.
+        """
         try:
             return await asyncio.to_thread(measure, place, secret)
         except OSError as error:

@@ -11,9 +11,10 @@ from ...schema.events import Logged, Note, encode_event
 from ..records.output_files import STREAMS, Clock, OutputWriter, lines_file
 
 MAX_LINE_BYTES = 65_536
-"""Longer lines are split."""
+"""The maximum length of a line in bytes. Longer lines are split."""
 BURST_BYTES = 1 << 20
-"""The amount of output of each stream that is sent to viewers without delay. Output above ``BYTES_PER_S`` uses it up.
+"""The maximum amount of output, in bytes per stream, that is sent to viewers without delay. Output uses up this
+allowance, which is refilled at ``BYTES_PER_S``.
 """
 BYTES_PER_S = 64 << 10
 TAIL_BYTES = 32 << 10
@@ -28,7 +29,8 @@ Send = Callable[[bytes], None]
 
 
 class TaskOutput:
-    """The output of one task. ``send(data)`` gets encoded events; ``streams`` take the data read from the pipes.
+    """The output of one task. ``send(data)`` is called with each encoded event; ``streams`` are called with the data
+    read from the pipes.
 
     ``printed`` is the number of lines that earlier attempts are known to have printed to each stream. Line numbers
     continue from these numbers.
@@ -166,7 +168,7 @@ class _ForViewers:
         self._budget = float(BURST_BYTES)
         self._at = time.monotonic()
         self._waiting = b""
-        self._end = 0  # the number after the last waiting line
+        self._end = 0  # the number of the line after the last waiting one
         self._time = 0.0
         self._later: asyncio.TimerHandle | None = None
 
@@ -181,7 +183,7 @@ class _ForViewers:
             return
         if len(self._waiting) > TAIL_BYTES:  # everything before the tail is only in the file
             begin = self._waiting.find(b"\n", len(self._waiting) - TAIL_BYTES - 1, -1) + 1
-            begin = begin or self._waiting.rfind(b"\n", 0, -1) + 1  # a single line is longer than that
+            begin = begin or self._waiting.rfind(b"\n", 0, -1) + 1  # a single line is longer than the tail
             self._waiting = self._waiting[begin:]
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(TAIL_AFTER_S, self.flush)

@@ -35,7 +35,7 @@ _PIPE_BYTES = 1 << 20
 
 
 class PipeReader:
-    """Reads a pipe on the event loop, at most every ``READ_INTERVAL_S``; ``on_data(b"")`` signals the end."""
+    """Reads a pipe on the event loop, at most once in ``READ_INTERVAL_S`` seconds. ``on_data(b"")`` signals the end."""
 
     def __init__(self, fd: int, on_data: Callable[[bytes], None]) -> None:
         self._fd = fd
@@ -71,10 +71,10 @@ class PipeReader:
             logger.exception("Data from a task could not be processed: %.200r", data)
 
     def finish(self) -> None:
-        """Read the data that is still in the pipe, then close the pipe: the task is gone.
+        """Read the data that is still in the pipe, then close the pipe, because the task is gone.
 
-        Do not wait for the end of the pipe: a process outside the task's group may still hold the pipe open, or even
-        write to it.
+        This does not wait for the end of the pipe, because a process outside the task's group may still hold the pipe
+        open, or even write to it.
         """
         if self._pause is not None:
             self._pause.cancel()
@@ -92,7 +92,9 @@ class PipeReader:
 
 
 class HostTask:
-    """One task and its pipes. ``send(data)`` gets each encoded event; ``keeps_output`` is whether output is saved."""
+    """One task and its pipes. ``send(data)`` is called with each encoded event; ``keeps_output`` is whether output is
+    saved.
+    """
 
     def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
         self.spec = spec
@@ -166,7 +168,9 @@ class HostTask:
         tell()
 
     def freezes(self, now: float, unseen_s: float) -> str:
-        """Return a phrase that says why the task counts as frozen; empty if not. ``unseen_s`` comes from ``Gaps``."""
+        """Return a phrase that says why the task counts as frozen, or an empty string if it does not. ``unseen_s``
+        comes from ``Gaps``.
+        """
         stat = stat_of(self.pid) if self.pid else None
         if self.watch is None or stat is None or stat.has_ended or self.killed:
             return ""
@@ -231,18 +235,20 @@ class HostTask:
         return self.spec.attempt != self._attempt
 
     def go_over(self, spec: TaskSpec) -> None:
-        """Ask the task to join the next attempt, with this spec. Raises OSError."""
+        """Ask the task to join the next attempt, with this spec. Raises OSError if the spec cannot be written."""
         leave_next(spec)
         self.spec = spec
         self._say(b"n")
 
     def profile(self, order: ProfileOrder) -> None:
-        """Have the task trace steps. Raises OSError."""
+        """Ask the task to trace steps. Raises OSError if ``order`` cannot be written."""
         leave_profile(Path(self.spec.task_dir), order)
         self._say(b"p")
 
     def tell_without(self, tasks: list[str]) -> None:
-        """Notify the task of the run's lost tasks that cannot be restarted on any host. Raises OSError."""
+        """Notify the task of the run's lost tasks that cannot be restarted on any host. Raises OSError if the list
+        cannot be written.
+        """
         leave_without(Path(self.spec.task_dir), tasks)
         self._say(b"w")
 
@@ -254,8 +260,8 @@ class HostTask:
         with contextlib.suppress(OSError):  # the task has ended
             os.write(self._control, word)
 
-    def finish(self, why: str = "It ended while it was being forked") -> None:
-        """Read the remaining data from the pipes and close everything: the process is gone.
+    def finish(self, why: str = "The task ended while it was being forked") -> None:
+        """Read the remaining data from the pipes and close everything, because the process is gone.
 
         If a caller is still waiting for the fork, the wait fails with ``why``. All steps are attempted; then the first
         exception is raised.

@@ -34,7 +34,9 @@ _MEASURE_S = 0.4
 
 
 class Probe:
-    """Listens at ``address``, this machine's address as other hosts know it, until closed. Raises OSError."""
+    """Listens at ``address``, this machine's address as other hosts know it, until closed. Raises OSError if that
+    fails.
+    """
 
     def __init__(self, address: str, secret: str) -> None:
         host = address.strip("[]")
@@ -87,7 +89,7 @@ class Probe:
 async def dial_all(places: Mapping[str, str], secret: str) -> dict[str, str]:
     """Connect to other hosts' probes. Returns the reasons why some cannot be reached.
 
-    ``places`` has the endpoints of the probes. The results have the same keys.
+    ``places`` holds the endpoints of the probes, keyed by host. The reasons are keyed by host, too.
     """
     tried = await asyncio.gather(*(_dial(place, secret) for place in places.values()))
     return {name: why for name, why in zip(places, tried, strict=True) if why}
@@ -114,7 +116,9 @@ async def _dial(place: str, secret: str) -> str:
 
 
 def measure(place: str, secret: str) -> tuple[float, float]:
-    """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises OSError."""
+    """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises OSError if the probe
+    cannot be reached.
+    """
     with socket.create_connection(_place(place), timeout=DIAL_S) as connected:
         connected.settimeout(_PATIENCE_S)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -23,7 +23,8 @@ class SelfCheck:
         self._looking: asyncio.Task[None] | None = None
 
     def findings(self, gpus: Sequence[GpuInfo], failure: str = "", *, is_imported: bool = False) -> list[Finding]:
-        """Return the findings that are available immediately, with the disk space found by the last ``look``.
+        """Return the findings that are available immediately, including those on the disk space read by the last
+        ``look``.
 
         Args:
             gpus: The GPUs of the machine.
@@ -54,7 +55,7 @@ def quick(
     *,
     is_imported: bool = False,
 ) -> list[Finding]:
-    """Return findings on TensorFlow, GPUs and disks. Takes almost no time. The arguments are those of `SelfCheck`."""
+    """Quickly return findings on TensorFlow, GPUs and disks. For the arguments, see `SelfCheck.findings`."""
     return [
         *host_findings.of_tensorflow(versions, failure, is_imported=is_imported),
         *host_findings.of_gpus(facts.gpus_asked_for(), [gpu.name for gpu in gpus], facts.tensorflow_distribution()),

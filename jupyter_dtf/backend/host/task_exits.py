@@ -44,8 +44,8 @@ class TaskExits:
         self._tell = tell
 
     def gone(self, task: HostTask) -> None:
-        """Handle the end of a task's process, which the kernel has reported. Its parent reports the cause if it
-        responds.
+        """Handle the end of a task's process, which the kernel has reported. Its parent, the warm process, reports the
+        cause if it responds.
         """
         asyncio.get_running_loop().call_later(LAST_WORD_S, self._unseen, task)
 
@@ -65,7 +65,7 @@ class TaskExits:
         self.exited(task.id, stat.status)
 
     def all_killed(self, why: str) -> None:
-        """Report all tasks as killed: the warm process is gone, and the kernel has killed its children."""
+        """Report all tasks as killed, because the warm process is gone and the kernel has killed its children."""
         for run in list(self._runs.values()):
             for task in run.alive:
                 self.exited(task.id, signal.SIGKILL, why)

@@ -70,7 +70,7 @@ class TaskWatch:
         return now - self._alive_at > _SUSPECT_S
 
     def look(self, now: float, seen: Seen, beats: int, *, can_beat: bool = True) -> str:
-        """Return a phrase that says why the task is considered frozen; empty if it is not.
+        """Return a phrase that says why the task is considered frozen, or an empty string if it is not.
 
         Args:
             now: The current time, in monotonic seconds.
@@ -132,10 +132,14 @@ class Steps:
 
 
 class Gaps:
-    """Measures how much time passed unobserved between two checks: the machine slept, or this process was delayed."""
+    """Measures the time that passed unobserved between two checks, because the machine slept or this process was
+    delayed.
+    """
 
     def __init__(self, now: float, with_sleep: float) -> None:
-        """Begin at ``now``, on a clock that stops while the machine sleeps. ``with_sleep`` is on one that does not."""
+        """Begin at ``now``, on a clock that stops while the machine sleeps. ``with_sleep`` is the same time on a clock
+        that does not.
+        """
         self._now, self._slept = now, with_sleep - now
 
     def look(self, now: float, with_sleep: float) -> float:

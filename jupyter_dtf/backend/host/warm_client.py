@@ -30,8 +30,8 @@ respond while it imports TensorFlow.
 _MAX_MESSAGE = 65_536
 PING_S = 1.0
 SILENT_S = 4.0
-"""The time in seconds after which a warm process that has not responded is considered stopped, because it has nothing
-else to do.
+"""The time in seconds after which a warm process that has not responded is considered stopped. A running one has
+nothing to do that takes so long.
 """
 
 
@@ -107,7 +107,7 @@ def _answers(path: Path) -> bool:
 class WarmClient:
     """A host's connection to the warm process.
 
-    ``on_message`` gets the warm process's messages. ``on_lost`` is called when the warm process is gone.
+    ``on_message`` is called with each of the warm process's messages, and ``on_lost`` when the warm process is gone.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class WarmClient:
         self._reader = loop.create_task(self._read())
 
     def watch(self) -> None:
-        """Start pinging the warm process: it has imported TensorFlow, so it should always respond."""
+        """Start pinging the warm process. It has imported TensorFlow, so from now on it should always respond."""
         if self._pinging is None:
             self._heard = asyncio.get_running_loop().time()
             self._pinging = asyncio.get_running_loop().create_task(self._ping())

@@ -55,7 +55,7 @@ class WarmKeeper:
         on_change: Callable[[], None],
     ) -> None:
         self.failure = ""
-        """Why the warm process could not be started, so that no task can be forked. Empty during another attempt."""
+        """Why the warm process could not be started, so that no task can be forked. Empty during the next attempt."""
         self.unguarded = ""
         """Why the ports of TensorFlow servers cannot be guarded on this machine; empty if they can."""
         self._directory = directory
@@ -85,7 +85,9 @@ class WarmKeeper:
         self._in_background(self._look())
 
     async def close(self) -> None:
-        """Disconnect. The warm process kills the processes that it has forked for this host, and exits when unused."""
+        """Disconnect. The warm process kills the processes that it has forked for this host. It exits when no host uses
+        it.
+        """
         self._is_closed = True
         for task in list(self._background):
             task.cancel()
@@ -139,7 +141,7 @@ class WarmKeeper:
         if not self.is_silent:
             return []
         return [
-            f"{_sentence(self.name)} does not answer, so no task can start there. When its runs are stopped, "
+            f"{_sentence(self.name)} does not answer, so no task can start there. When the runs there are stopped, "
             "it is killed, and another one is started"
         ]
 
@@ -185,7 +187,9 @@ class WarmKeeper:
             self._client.prepare(threads, count)
 
     def fork(self, task_id: str, spec: Path, fds: list[int], spare: int) -> None:
-        """Request a new task, as in `WarmClient.fork`. Raises Unavailable."""
+        """Request a new task, as in `WarmClient.fork`. Raises Unavailable if the warm process is gone or rejects the
+        request.
+        """
         if self._client is None:
             raise Unavailable(f"{_sentence(self.name)} is gone")
         try:

@@ -1,1 +1,1 @@
-"""Facts about the machine that a process runs on, and services on it, for all kinds of processes."""
+"""Facts about this machine, and services for all kinds of processes on it."""

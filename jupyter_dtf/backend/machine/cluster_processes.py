@@ -52,7 +52,7 @@ def _is_one(pid: int, user: int, wanted: set[bytes]) -> bool:
 
 
 def _environment(pid: int, user: int) -> list[bytes]:
-    """Return the environment of a process; empty if it is not one of that user's processes on this machine."""
+    """Return a process's environment entries; empty if it is not one of that user's processes on this machine."""
     directory = f"/proc/{pid}"
     try:
         if os.stat(directory).st_uid != user:

@@ -66,7 +66,7 @@ def interface_of(address: str) -> str:
 
 
 def way_to(host: str) -> str:
-    """Return the source of packets to ``host``, such as ``10.0.0.1 on eth0``; empty if there is no route."""
+    """Return where packets to ``host`` leave this machine, such as ``10.0.0.1 on eth0``; empty if there is no route."""
     with contextlib.suppress(OSError):
         family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), _DISCARD, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:

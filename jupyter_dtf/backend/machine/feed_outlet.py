@@ -1,4 +1,6 @@
-"""The sending side of a task's inlet (``backend/task/feed/inlet.py``), for processes of the same machine and user."""
+"""The sending side of a task's inlet (``backend/task/feed/inlet.py``), for processes of the same user on the same
+machine.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _CHUNK = 1 << 20
 
 
 def inlets(shared: Path) -> dict[str, Path]:
-    """Return the paths of existing inlets, keyed by task. ``shared``: the directory that a run's tasks here share."""
+    """Return the paths of existing inlets, keyed by task. ``shared`` is the directory that a run's tasks on this
+    machine share.
+    """
     return {wire.task_of(path): path for path in sorted(wire.directory(shared).glob(f"*{wire.SUFFIX}"))}
 
 
@@ -70,16 +74,16 @@ class Outlet:
                 raised before anything is sent.
 
         Returns:
-            False if the task no longer reads the queue.
+            Whether the item was accepted. False if the task no longer reads the queue.
         """
         return self._ask(wire.PUT, queue, packed(item))[0] == wire.TAKEN
 
     def end(self, queue: str) -> None:
-        """End a queue: after the items that were put, the task gets EOFError."""
+        """End a queue. After the items that were put, the task's ``get`` raises EOFError."""
         self._ask(wire.END, queue, Packed([]))
 
     def fail(self, queue: str, error: BaseException) -> None:
-        """End a queue with an error, which the task gets after the items that were put."""
+        """End a queue with an error, which the task's ``get`` raises after the items that were put."""
         try:
             body = bytes(packed(error))
             unpack(body)

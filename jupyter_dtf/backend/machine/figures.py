@@ -1,6 +1,6 @@
 """The figures of a host's machine that are recorded over time. Add new figures here.
 
-``HOST_FIGURES`` in ``schema/metrics.py`` has the description, the unit and the plot of each.
+``HOST_FIGURES`` in ``schema/metrics.py`` contains the description, the unit and the plot of each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Figures:
 
         Args:
             seconds: The time since the previous reading.
-            cpu: The cores used by the host and its tasks.
+            cpu: The average number of cores used by the host and its tasks.
             memory_bytes: The memory used by the host and its tasks.
             gpus: The GPUs of the host.
 

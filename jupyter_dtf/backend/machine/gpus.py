@@ -44,7 +44,8 @@ def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVE
 
 
 def shortage(gpus: Iterable[GpuInfo], ids: Collection[str], cap_bytes: int) -> str:
-    """Describe the GPUs among ``ids`` that have too little free memory for a task; empty if there are none.
+    """Return a description of the GPUs among ``ids`` that have too little free memory for a task, or an empty string if
+    there are none.
 
     ``cap_bytes`` is the maximum memory that the task uses on each GPU; 0: no limit.
     """

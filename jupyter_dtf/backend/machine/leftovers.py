@@ -99,7 +99,7 @@ def _is_head(pid: int) -> bool:
 
 
 def _age_s(pid: int) -> float:
-    """Return a process's age by the boot clock, because the wall clock may have been changed since."""
+    """Return a process's age in seconds, measured with the boot clock, because the wall clock may have been changed."""
     stat = stat_of(pid)
     if stat is None:
         return 0.0

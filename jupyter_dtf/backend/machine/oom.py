@@ -31,9 +31,10 @@ class OomWatch:
             os.lseek(self._log, 0, os.SEEK_END)
 
     def explain(self, pid: int) -> str:
-        """Return a phrase that says why process ``pid`` was killed if it was for lack of memory; otherwise empty.
+        """Return a phrase that says why process ``pid`` was killed, or an empty string if it was not for lack of
+        memory.
 
-        The phrase ends a sentence. Each kill that the kernel has counted explains the end of only one process.
+        The phrase is the end of a sentence. Each kill that the kernel has counted explains the end of only one process.
         """
         count = self._count()
         self._killed |= self._named()
@@ -95,7 +96,7 @@ def _group(root: Path) -> Path | None:
             _number, controllers, path = line.split(":", 2)
             mounts = ["sys/fs/cgroup/memory"] if "memory" in controllers.split(",") else []
             for mount in mounts if controllers else ["sys/fs/cgroup", "sys/fs/cgroup/unified"]:
-                for directory in (root / mount / path.lstrip("/"), root / mount):  # the second one inside a container
+                for directory in (root / mount / path.lstrip("/"), root / mount):  # the second is for containers
                     if any((directory / name).exists() for name in ("memory.events", "memory.oom_control")):
                         return directory
     return None

@@ -94,7 +94,7 @@ def _stacked(items: list[Any]) -> Any:
         return {key: _stacked([item[key] for item in items]) for key in first}
     if isinstance(first, (tuple, list)):
         if any(not isinstance(item, (tuple, list)) or len(item) != len(first) for item in items):
-            raise ValueError(f"its examples must be tuples of {len(first)}")
+            raise ValueError(f"its examples must be tuples of length {len(first)}")
         return tuple(_stacked([item[place] for item in items]) for place in range(len(first)))
     return np.stack([np.asarray(item) for item in items])
 
@@ -118,9 +118,9 @@ def _array(value: Any, floatx: str) -> np.ndarray[Any, Any]:
     elif hasattr(value, "__array__"):
         array = np.asarray(value)
     else:
-        raise TypeError(f"it must be arrays or pandas objects, got {value!r:.100}")
+        raise TypeError(f"it must consist of arrays or pandas objects, got {value!r:.100}")
     if not array.ndim:
-        raise ValueError(f"its arrays must have a first dimension for the examples, got {value!r:.100}")
+        raise ValueError(f"its arrays must have a batch dimension, got {value!r:.100}")
     if array.dtype.kind in _OWN_KINDS or array.dtype.name in _OWN_NAMES:
         return np.ascontiguousarray(array.astype(floatx) if array.dtype == np.float64 else array)
     if array.dtype.kind not in "USTO":
@@ -171,5 +171,5 @@ def cut(partition: Partition, rows: Any, number: int, described: Described) -> l
 
 
 def unknown(keys: list[str], dask_scheduler: Any) -> list[str]:
-    """Return the keys for which the scheduler has no task. For ``Client.run_on_scheduler``."""
+    """Return the keys for which the scheduler has no task. Called with ``Client.run_on_scheduler``."""
     return [key for key in keys if key not in dask_scheduler.tasks]

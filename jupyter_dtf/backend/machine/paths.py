@@ -19,7 +19,7 @@ _SOCKET_BYTES = 107
 """The maximum length of a Unix socket's path."""
 _IN_SOCKETS = f"/{'0' * 12}/warm.sock"
 MACHINE = "JUPYTER_DTF_MACHINE"
-"""The variable that names this machine if its host name is not unique in the cluster."""
+"""The environment variable that names this machine if its host name is not unique in the cluster."""
 
 
 def data_dir() -> Path:
@@ -47,7 +47,9 @@ def jobs_dir() -> Path:
 
 
 def connections_dir() -> Path:
-    """Return the directory of connection files, private to the user, creating it if necessary. Raises Unavailable."""
+    """Return the directory of connection files, private to the user, creating it if necessary. Raises Unavailable if
+    that fails.
+    """
     from jupyter_core.paths import jupyter_runtime_dir
 
     return _own_dir(Path(jupyter_runtime_dir()) / "jupyter_dtf")
@@ -64,8 +66,8 @@ def _shared_memory_dirs() -> Path:
 
 
 def family_parents() -> list[Path]:
-    """Return the parents of the directories of this user's clusters on this machine, which are named after their
-    tokens.
+    """Return the directories on this machine that contain one directory for each of this user's clusters, named after
+    the cluster's token.
     """
     return [_machine_dirs(), _shared_memory_dirs()]
 

@@ -39,7 +39,7 @@ class Stat(NamedTuple):
 
 
 def stat_of(pid: int) -> Stat | None:
-    """Return the state of a process, or None if it does not exist or there is no ``/proc``."""
+    """Return the ``Stat`` of a process, or None if it does not exist or there is no ``/proc``."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:

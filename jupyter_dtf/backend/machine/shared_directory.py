@@ -67,13 +67,13 @@ def answer(word: str, challenge: str) -> str:
 
 
 def create(directory: str | Path) -> int:
-    """Create the program file, private to its owner, and return a descriptor. Raises OSError."""
+    """Create the program file, private to its owner, and return a descriptor. Raises OSError if that fails."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(Path(directory) / PROGRAM, flags, 0o600)
 
 
 def write(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all of ``data``, in as many calls as it takes. Raises OSError."""
+    """Write all of ``data``, in as many calls as it takes. Raises OSError if one fails."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -41,13 +41,13 @@ async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
 
     Args:
         job: The name of the job's entry point.
-        argument: Encoded as JSON and passed on standard input.
+        argument: The job's argument, which is encoded as JSON and passed on standard input.
         answer: The type of the reply.
         words: Command-line arguments.
 
     Raises:
-        Unavailable: If the subprocess ended without a reply (the message has its last line of output), or the job is
-            not installed.
+        Unavailable: If the subprocess ended without a reply (the message contains its last line of output), or the job
+            is not installed.
         DtfError: Whatever the job itself raised.
     """
     module = entry_points.point(GROUP, job).value

@@ -19,7 +19,7 @@ _PACKAGES = {
 
 
 def installed_version(*distributions: str) -> str:
-    """Return the version of the first of these distributions that is installed, or empty if none is."""
+    """Return the version of the first of these distributions that is installed, or an empty string if none is."""
     for name in distributions:
         with contextlib.suppress(metadata.PackageNotFoundError):
             return metadata.version(name)
@@ -27,7 +27,9 @@ def installed_version(*distributions: str) -> str:
 
 
 def read_versions() -> dict[str, str]:
-    """Return the versions of this environment's packages, keyed by display name; empty if not installed."""
+    """Return the versions of this environment's packages, keyed by display name. The version of a package that is not
+    installed is empty.
+    """
     return {
         "jupyter_dtf": __version__,
         "Python": platform.python_version(),

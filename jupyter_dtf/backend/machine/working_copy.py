@@ -68,7 +68,7 @@ def _head(git_dir: Path) -> Checkout:
 
 
 def _packed(path: Path, reference: str) -> str:
-    """Return the commit of a reference in a packed file, or empty if it is not there."""
+    """Return the commit of a reference in a packed file, or an empty string if it is not there."""
     wanted = os.fsencode(reference)
     if path.is_file():
         with path.open("rb") as file:

@@ -1,5 +1,5 @@
-"""The location of the files that autograph generates. Autograph removes them only at exit, so a killed task leaves
-its files behind.
+"""Gives each process its own directory for the files that autograph generates, so that the files can be removed after
+the process has ended. Autograph itself removes them only at exit, so a killed task leaves its files behind.
 """
 
 from __future__ import annotations

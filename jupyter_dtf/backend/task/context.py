@@ -1,4 +1,6 @@
-"""The implementation of ``ctx``, through which a program learns its place in the cluster and reports to viewers."""
+"""The implementation of ``ctx``, through which a program queries its place in the cluster, and reports metrics and
+other data.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ from .recorder import MOST_OF_A_NAME, Recorder, number
 
 
 class Context:
-    """The place of this task in its run. ``schema.context.Context`` documents the members that programs use.
+    """The ``ctx`` object of one task. ``schema.context.Context`` documents the members that programs use.
 
     Ranks are assigned to the chief first, then to the workers, then to ``ps``, ``evaluator`` and any other job, in
     index order within each job.
@@ -63,10 +65,10 @@ class Context:
         self.tracer = trace.start(spec, self._tell_traced, recorder.emit)
         """The tracer, which records steps of this task when tracing is requested."""
         self.fed: Callable[[], Any] | None = None
-        """Creates the dataset that ``feed()`` returns, if the run has a feed."""
+        """The function that creates the dataset for ``feed()``; None if the run has no feed."""
         self.peer_lost = False
-        """Whether another task was lost while this one needed it, so that this task's own failure is only a
-        consequence.
+        """Whether another task was lost while this one needed it. A failure of this task is then only a consequence of
+        that loss.
         """
         self._media = media.Thinned()
         self.went_on = False
@@ -140,7 +142,7 @@ class Context:
 
     @property
     def machines(self) -> list[str]:
-        """The machine of each task, in rank order."""
+        """The name of each task's machine, in rank order."""
         return list(self._spec.machines)
 
     @property
@@ -150,14 +152,14 @@ class Context:
 
     @property
     def gang(self) -> list[str]:
-        """The names of all tasks that the run was submitted with, in rank order. This includes lost tasks without which
-        the run continues.
+        """The names of all tasks that the run was submitted with, in rank order, including lost tasks that the run
+        continues without.
         """
         return list(self._spec.gang) or self.tasks
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the task that writes checkpoints and reports progress: rank 0."""
+        """Whether this task is the chief (rank 0), which writes checkpoints and reports progress."""
         return self._spec.rank == 0
 
     @property
@@ -235,7 +237,7 @@ class Context:
 
     @property
     def feed_socket(self) -> str:
-        """The socket on which the host serves the rows of partitions that Dask holds."""
+        """The path of the socket on which the host serves the rows of partitions that Dask holds."""
         return self._spec.feed
 
     # -- control ------------------------------------------------------------------------------------------------
@@ -252,7 +254,9 @@ class Context:
 
     @property
     def work_done(self) -> threading.Event:
-        """Set when no task of the run is working any more: every task has ended or is waiting in ``server.join()``."""
+        """The event that is set when no task of the run is still working: each has ended or is waiting in
+        ``server.join()``.
+        """
         return self._work_done
 
     @property
@@ -275,7 +279,7 @@ class Context:
         return self._server
 
     def shard(self, dataset: Any) -> Any:
-        """Return every ``size``-th element of a ``tf.data.Dataset``, starting with this task's rank."""
+        """Return every ``size``-th element of a ``tf.data.Dataset``, starting with the element at this task's rank."""
         return dataset.shard(self.size, self.rank)
 
     def feed(self) -> Any:
@@ -315,13 +319,14 @@ class Context:
         ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
         channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. After 100
         reports or 4 MiB under one name, progressively fewer are encoded and sent. Raises InvalidInput if ``image`` is
-        not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
+        not a picture, is wider or higher than 2048 pixels, or is larger than 256 KiB as PNG.
         """
         if self._media.takes(Picture, name):
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:
-        """Report a string, such as a sample of the model's output. ``step`` defaults to that of the last ``report``.
+        """Report a string, such as a sample of the model's output. ``step`` defaults to the step of the last
+        ``report``.
 
         After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput if ``text`` is not
         a string, or is longer than 64 KiB.
@@ -330,7 +335,7 @@ class Context:
             self._show(media.text_of(self.task, name, self._at(step), text))
 
     def report_table(self, name: str, table: Any, step: float | None = None) -> None:
-        """Report a table. ``step`` defaults to that of the last ``report``.
+        """Report a table. ``step`` defaults to the step of the last ``report``.
 
         ``table`` is a DataFrame (its index is omitted), a mapping of columns to their values, or a list of mappings,
         one for each row. After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput
@@ -428,8 +433,9 @@ class Context:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def checkpoint(self, step: int, tree: Any) -> None:
-        """Write ``tree`` as the checkpoint of ``step``: dicts, lists and tuples of arrays, tensors, variables and other
-        picklable values. The chief copies it and writes it in the background; in other tasks, this does nothing.
+        """Write ``tree`` as the checkpoint of ``step``. ``tree`` consists of dicts, lists and tuples that hold arrays,
+        tensors, variables and other picklable values. The chief copies it and writes the copy in the background. In
+        other tasks, this method does nothing.
 
         Raises InvalidInput if ``step`` is not an integer >= 0, or a value cannot be pickled.
         """
@@ -438,8 +444,8 @@ class Context:
             self._checkpoints.write(count, tree)
 
     def restore(self, step: int | None = None) -> Restored | None:
-        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of its checkpoint of ``step``; None if
-        there is no such checkpoint.
+        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of its checkpoint of ``step`` if that is
+        given; None if there is no such checkpoint.
 
         A run that continues another run reads that run's checkpoints until it has its own. Variables are returned as
         arrays. Raises InvalidInput if the checkpoint is damaged, and NotFound if the checkpoint to continue from does
@@ -508,8 +514,8 @@ def set_current(context: Context) -> None:
 
 
 def check_gang() -> None:
-    """Raise the error for a lost peer if the run has a newer attempt, because the tasks that this task is waiting for
-    may never arrive.
+    """Raise the error for a lost peer if the run has begun a newer attempt. The tasks that this task is waiting for may
+    then be lost, so it might wait forever.
     """
     going_over = getattr(_current, "going_over", None)  # a stand-in for a context may not have it
     if going_over is not None and going_over.is_called:
@@ -523,7 +529,7 @@ def stays_in_gang() -> None:
 
 
 def peer_lost(message: str) -> RuntimeError:
-    """Return the error to raise if another task was lost while this one needed it, and record the loss as the cause."""
+    """Return the error to raise when another task was lost while this one needed it. Record the loss as the cause."""
     if _current is not None:
         _current.peer_lost = True
     return RuntimeError(message)

@@ -1,4 +1,4 @@
-"""TensorFlow's deterministic operations: ``tf.config.experimental.enable_op_determinism()``."""
+"""Determines whether deterministic operations are enabled (``tf.config.experimental.enable_op_determinism()``)."""
 
 from __future__ import annotations
 

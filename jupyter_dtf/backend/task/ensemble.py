@@ -52,11 +52,11 @@ def ensemble(
         devices: The devices, which are assigned to the models in turn. None: every GPU known to this process, or every
             CPU if there is no GPU. In a notebook, ``servers.connect()`` adds and returns the devices of a cluster's
             tasks.
-        combine: ``"mean"``; ``"vote"``, the share of members for which an output is the largest; or a function of the
-            stacked outputs, with the members along the first axis.
+        combine: ``"mean"``; ``"vote"``, which gives for each output the fraction of members in which it is the largest;
+            or a function of the outputs, stacked with the members along the first axis.
 
     Returns:
-        A model with ``predict`` and, once compiled, ``evaluate``.
+        A model that supports ``predict`` and, once compiled, ``evaluate``.
 
     Raises:
         InvalidInput: If an argument is not valid.
@@ -91,7 +91,7 @@ def _placed(model: Any, device: str) -> Any:
             return made
         if not model.built:
             raise InvalidInput(
-                f"`models` must be built before they are copied, got {model.name!r}, which is not: call it once",
+                f"`models` must be built before they are copied, got {model.name!r}, which is not built: call it once",
                 field="models",
             )
         copy = keras.models.clone_model(model)

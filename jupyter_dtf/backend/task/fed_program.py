@@ -1,4 +1,4 @@
-"""The implementation of ``ctx.feed()``: data of any form for any program of ``cluster.run``, shared among its tasks."""
+"""The implementation of ``ctx.feed()``, which divides data of any supported form among the tasks of ``cluster.run``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Fed:
 
     data: Arrays | BatchSource
     batch_size: int | None
-    """The number of examples in a batch over all tasks. None if the data is already in batches, or to use Keras's
-    default, 32.
+    """The number of examples in a global batch, which all tasks share. None: the data is already in batches, or Keras's
+    default of 32 applies.
     """
     seed: int | None
     """The seed for shuffling each pass over the data; None: no shuffling."""
@@ -43,7 +43,7 @@ def run(fed: Fed, main_fun: Callable[..., Any], args: Any, ctx: Context) -> Any:
 
 
 def dataset_of(ctx: Context, fed: Fed) -> Any:
-    """Return the dataset of this task's shares of the batches. Raises InvalidInput if this task gets none."""
+    """Return the dataset of this task's shares of the batches. Raises InvalidInput if this task gets no data."""
     share = _share_of(ctx)
     if share is None:
         raise InvalidInput(

@@ -1,4 +1,5 @@
-"""A task's heartbeat: a thread reports twice a second how far the program has progressed, and whether it is waiting.
+"""A task's heartbeat: a thread reports twice a second how far the program has progressed, and whether it is waiting for
+other tasks or saving.
 
 The thread reports regardless of what the program does, unless the program holds the GIL. A stopped process sends
 nothing.
@@ -33,7 +34,7 @@ def begin(recorder: Recorder) -> None:
 
 def _beat(recorder: Recorder) -> None:
     while True:
-        saving.changed.wait(BEAT_S)  # wait first, so that the task's own events are in the host's first read
+        saving.changed.wait(BEAT_S)  # wait first, so that the host's first read contains the task's own events
         saving.changed.clear()
         waits = time.monotonic() - _waited < _LATELY_S
         recorder.beat(_encode(Beat(recorder.reported, waits, saving.is_saving(), *recorder.pace)))

@@ -76,8 +76,8 @@ class Thinned:
             if known is None:
                 if len(self._names) >= MOST_NAMES:
                     raise InvalidInput(
-                        f"A task must report histograms, images, texts and tables under at most {MOST_NAMES} names, "
-                        f"got another, {key[1]!r:.100}: pass the changing part as `step`",
+                        f"A task can report histograms, images, texts and tables under at most {MOST_NAMES} names, "
+                        f"got one more, {key[1]!r:.100}: pass the changing part as `step`",
                         field="name",
                     )
                 return True
@@ -102,7 +102,9 @@ class Thinned:
 
 
 def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> Histogram:
-    """Count ``values``, an array or tensor of any shape, in ``bins`` of equal width. Raises InvalidInput."""
+    """Return a histogram of ``values``, an array or tensor of any shape, with ``bins`` bins of equal width. Raises
+    InvalidInput if an argument is not valid.
+    """
     if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
         raise InvalidInput(f"`bins` must be a whole number from 1 to {MOST_BINS}, got {bins!r:.100}", field="bins")
     try:
@@ -118,7 +120,7 @@ def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> His
             finite, low, high = finite / 4, low / 4, high / 4
             counts, low, high = np.histogram(finite, bins, (low, high))[0], 4 * low, 4 * high
         elif not _has_bins(low, high, bins):
-            counts, high = np.array([finite.size]), low  # numerically a single value
+            counts, high = np.array([finite.size]), low  # the values are numerically equal
         else:
             counts = np.histogram(finite, bins, (low, high))[0]
     return Histogram(
@@ -143,7 +145,7 @@ def _has_bins(low: float, high: float, bins: int) -> bool:
 
 
 def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Picture:
-    """Encode a picture as PNG. Raises InvalidInput.
+    """Encode a picture as PNG. Raises InvalidInput if ``image`` is not a picture, or is too large.
 
     ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
     channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
@@ -299,7 +301,7 @@ def _cell(value: Any) -> Cell:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise InvalidInput(f"`name` must be a string, got {name!r:.100}", field="name")
+        raise InvalidInput(f"`name` must be a string with at least one character, got {name!r:.100}", field="name")
     return printable(name, MOST_OF_A_NAME)
 
 

@@ -1,4 +1,4 @@
-"""Removal of the orphaned processes and directories of ended tasks and hosts, in the warm process."""
+"""Removes the orphaned processes and the directories of ended tasks and hosts. Used by the warm process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Make descendants of this process its children when their parent ends, even if they are in another session."""
+    """Make this process the parent of all descendants whose parent ends, even of those in another session."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_orphans(known: Collection[int]) -> None:
-    """Kill the children of this process that are not ``known``.
+    """Kill the children of this process that are not in ``known``.
 
     A task adopts the orphans among its own descendants, so orphans that this process adopts no longer have a task. When
     an orphan is killed, this process adopts its children, so this function must be called after each exit until no
@@ -58,7 +58,9 @@ class Orphans:
     tasks: set[int]
 
     def settle(self, ended: int, machine: Path, shared: Path) -> bool:
-        """Record the exit of process ``ended`` (0: none). After the last, remove the directories and return True."""
+        """Record the exit of process ``ended`` (0: none). Once no task is left, remove the directories, and return
+        True.
+        """
         self.tasks.discard(ended)
         if not self.tasks:
             remove_runs_of(self.host, machine, shared)

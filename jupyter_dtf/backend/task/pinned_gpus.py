@@ -41,13 +41,13 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
     gpus = config.list_physical_devices("GPU")
     if len(gpus) < len(spec.visible_gpus):
         seen = f"It sees {len(gpus)} of this task's {len(spec.visible_gpus)} GPUs ({', '.join(spec.visible_gpus)})"
-        note("warning", "TensorFlow does not see the GPUs", seen)
+        note("warning", "TensorFlow does not see all GPUs", seen)
     if spec.gpu_shortage:
         note(
             "warning",
             "Little GPU memory is free",
             f"{spec.gpu_shortage}. Other processes hold the rest: `nvidia-smi` shows which. A notebook that used "
-            "TensorFlow before it imported jupyter_dtf holds all of it until its kernel is restarted",
+            "TensorFlow before it imported jupyter_dtf holds all GPU memory until its kernel is restarted",
         )
     for gpu in gpus:
         if spec.gpu_memory_bytes:
@@ -58,7 +58,7 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
 
 
 def gpu_options(spec: TaskSpec) -> Any:
-    """Return the task's memory limits as ``GPUOptions``: a ``tf.distribute.Server`` ignores ``tf.config``."""
+    """Return the task's memory limits as ``GPUOptions``, because a ``tf.distribute.Server`` ignores ``tf.config``."""
     import tensorflow as tf
 
     options = tf.compat.v1.GPUOptions(allow_growth=spec.gpu_growth and not spec.gpu_memory_bytes)

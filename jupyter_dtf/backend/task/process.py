@@ -104,7 +104,7 @@ def _set_threads(threads: int) -> None:
     import tensorflow as tf
 
     if tf.config.threading.get_intra_op_parallelism_threads() == threads:
-        return  # this process has rehearsed: the runtime is already running with that number
+        return  # this process has rehearsed: the runtime is already using that number of threads
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Also limit the operations that run in parallel: by default, a task with one thread would use more than one core.
     tf.config.threading.set_inter_op_parallelism_threads(threads)
@@ -116,7 +116,7 @@ def learn_to_read() -> None:
 
     with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields, but creates msgspec's decoder
         msgspec.json.decode(b"{}", type=TaskSpec)
-    ClusterSpec({"worker": {0: "localhost:1"}}).as_tf_config("worker", 0)  # compiles its regular expressions
+    ClusterSpec({"worker": {0: "localhost:1"}}).as_tf_config("worker", 0)  # compiles regular expressions
 
 
 def rehearse(threads: int) -> None:
@@ -189,7 +189,7 @@ def _failure(error: BaseException) -> Outcome:
 
 
 def _not_left(outcome: Outcome, spec: TaskSpec, error: OSError) -> Outcome:
-    """Replace an outcome that could not be written with a failed one without a result, which is saved if possible."""
+    """Return a failed outcome without a result to replace one that could not be written. Write it if possible."""
     why = refusal(spec.task_dir, "The result", error, needed=len(outcome.result))
     words = Outcome(ok=False, error="OSError", message=why if outcome.ok else f"{outcome.message} ({why})")
     with contextlib.suppress(OSError):
@@ -198,13 +198,13 @@ def _not_left(outcome: Outcome, spec: TaskSpec, error: OSError) -> Outcome:
 
 
 def _names_a_lost_peer(error: BaseException) -> bool:
-    """Return whether this is the error that TensorFlow raises when a server that it talks to is gone."""
+    """Return whether this is the error that TensorFlow raises when a server that it communicates with is gone."""
     errors = sys.modules.get("tensorflow.python.framework.errors_impl")
     return errors is not None and isinstance(error, (errors.UnavailableError, errors.AbortedError))
 
 
 def _wait_for_threads() -> None:
-    """Wait for the program's threads. An interpreter does so at exit, but a forked process ends without it."""
+    """Wait for the program's threads. The interpreter waits for them at exit, but a forked process skips that."""
     main: Any = threading.main_thread()
     for thread in threading.enumerate():
         if thread is not main and thread is not threading.current_thread() and not thread.daemon:

@@ -34,7 +34,7 @@ _CAUSES = (
 
 
 def number(value: Any, name: str) -> float:
-    """Convert a value to a float. Raises InvalidInput."""
+    """Convert a value to a float. Raises InvalidInput if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -44,7 +44,7 @@ def number(value: Any, name: str) -> float:
 class Recorder:
     """Sends points and events to the host. Thread-safe. Owns the file descriptor passed to it.
 
-    The first non-finite value of each metric is reported as a warning of ``task``.
+    The first non-finite value of each metric is reported as a warning from ``task``.
     """
 
     def __init__(self, fd: int, task: str = "", attempt: int = 0) -> None:
@@ -125,7 +125,7 @@ class Recorder:
             )
 
     def emit(self, event: AnyEvent) -> None:
-        """Append one event of this attempt."""
+        """Send one event, marked with the current attempt."""
         if isinstance(event, TaskEvent):
             event.attempt = self._attempt
         self._send(EVENT, encode_event(event))

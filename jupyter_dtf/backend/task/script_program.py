@@ -48,13 +48,13 @@ def run(script: Script, ctx: Context) -> None:
 
 
 def is_place_flag(name: str) -> bool:
-    """Return whether a flag of this name is for the place in the cluster, as in TensorFlow's own programs."""
+    """Return whether a flag of this name specifies a task's place in the cluster, as in TensorFlow's own programs."""
     name = name.replace("-", "_")
     return name in ("job_name", "task_index", "task_id", "cluster_spec") or name.endswith("_hosts")
 
 
 def place_arguments(flags: Iterable[str], spec: ClusterSpec, job: str, index: int) -> list[str]:
-    """Return ``--flag=value`` for each flag, except ``ps_hosts`` and similar flags of jobs that the cluster lacks."""
+    """Return ``--flag=value`` for each flag, except flags such as ``ps_hosts`` for jobs that the cluster lacks."""
     values = {"job_name": job, "task_index": str(index), "task_id": str(index), "cluster_spec": spec.as_flag()}
     values |= {f"{name}_hosts": ",".join(tasks.values()) for name, tasks in spec.jobs.items()}
     places = {flag: values.get(flag.replace("-", "_")) for flag in flags}
@@ -64,7 +64,7 @@ def place_arguments(flags: Iterable[str], spec: ClusterSpec, job: str, index: in
 def offer_stand_ins() -> None:
     """Make stand-ins importable for libraries that are not installed, such as Horovod.
 
-    The stand-ins, which may be from other packages too, are functions found through entry points. Each makes its names
+    Each stand-in is a function that an entry point names, possibly one of another package. It makes the library's names
     importable, but imports nothing before they are used.
     """
     for name, point in entry_points.points(COMPAT).items():

@@ -129,14 +129,14 @@ class Spares:
         return spare
 
     def give(self, threads: int, spec_path: str, fds: list[int]) -> int:
-        """Turn a spare into the task. Returns the spare's pid, or 0 if none is ready.
+        """Turn a spare into a task. Returns the spare's pid, or 0 if none is ready.
 
         Spares that are still rehearsing are killed, because they would slow down the task.
 
         Args:
             threads: The number of threads for which the spare may have rehearsed; 0 requires a plain spare.
             spec_path: The path of the task's spec.
-            fds: The task's descriptors.
+            fds: The file descriptors of the task's stdout, stderr, events and control pipes.
         """
         for spare in [s for s in self._spares if not s.is_ready]:
             self._end(spare)
@@ -144,7 +144,7 @@ class Spares:
         for spare in [*(spare for spare in self._spares if spare.threads == threads), *self._plain]:
             try:
                 socket.send_fds(spare.socket, [spec_path.encode()], fds)
-            except OSError:  # it has just died
+            except OSError:  # the spare has just died
                 continue
             self._forget(spare)
             return spare.pid
@@ -159,7 +159,7 @@ class Spares:
                 return
 
     def leave(self) -> None:
-        """Close the sockets in a fork, because they belong to its parent."""
+        """Close the sockets, which belong to the parent process. Called in each fork."""
         for spare in (*self._spares, *self._plain):
             spare.socket.close()
 

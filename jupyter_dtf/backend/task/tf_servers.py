@@ -2,9 +2,9 @@
 
 A session spans all servers of its cluster and hangs when one is gone. So a task whose program has ended keeps its
 server running until all programs have ended (state ``finished``). ``join()``, which never returns in TensorFlow, here
-returns when no task of the run is working any more (its state is ``serving`` while it waits), so that programs written
-as one function, or in the style of scripts from 2016, terminate. This applies to servers that ``ctx.server`` starts and
-to those that the program starts.
+returns when no task of the run is working any more (the task's state is ``serving`` while it waits), so that programs
+written as one function, or in the style of scripts from 2016, terminate. This applies to servers that ``ctx.server``
+starts and to those that the program starts.
 
 By default, ``MonitoredTrainingSession`` and ``Supervisor`` make a worker check only every 30 s whether the chief has
 initialized the variables. The tasks of a gang start together, so here the interval is half a second.
@@ -38,7 +38,7 @@ class TaskServers:
         self._recorder = recorder
         self._ports = ClosedPorts(self._warn, self._on_refused)
         ctx.ports = self._ports
-        self._started: list[Any] = []  # keeps references: TensorFlow stops a server with its last reference
+        self._started: list[Any] = []  # keeps references: TensorFlow stops a server when its last reference is gone
 
     def watch(self) -> None:
         """Start tracking every ``tf.distribute.Server`` of this process and guarding its port."""
@@ -59,7 +59,7 @@ class TaskServers:
             self._wait(TaskState.FINISHED)
 
     def _warn(self, title: str, text: str) -> None:
-        """Emit a warning only once per machine, from the task that starts its server first."""
+        """Emit a warning, unless another task on this machine has already emitted it."""
         told = self._ctx.shared_dir / f"told-{zlib.crc32(title.encode()):08x}"
         with contextlib.suppress(FileExistsError):
             told.touch(mode=0o600, exist_ok=False)
@@ -70,8 +70,8 @@ class TaskServers:
             "warning",
             f"A connection to TensorFlow's server was rejected ({who})",
             "Only your own processes on this machine and the other machines of the run can connect to it. The "
-            "connection came from another user, or from one of your programs on a machine outside the run, which can "
-            "use an SSH tunnel instead.",
+            "connection came from another user, or from one of your programs on a machine outside the run. Such a "
+            "program can use an SSH tunnel instead.",
         )
 
     def _join(self) -> None:

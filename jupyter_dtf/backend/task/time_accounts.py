@@ -26,7 +26,9 @@ class Totals(NamedTuple):
 
 
 def waited(seconds: float) -> None:
-    """Add time spent waiting for others. Not thread-safe: only one thread at a time is in a collective."""
+    """Add time spent waiting for others. This need not be thread-safe, because only one thread at a time is in a
+    collective.
+    """
     global waited_s
     waited_s += seconds
 

@@ -16,14 +16,14 @@ from .trial_model import keep_model
 def run_trial(job: tuple[Callable[..., Any], dict[str, Any], Sequence[str], bool], ctx: Context) -> Any:
     """Run ``train_fn(params, ctx)``, the program of a search's trial.
 
-    ``job`` is ``(train_fn, params, objectives, keeps_model)``; ``keeps_model`` is whether to keep the model.
+    ``job`` is ``(train_fn, params, objectives, keeps_model)``; ``keeps_model`` is whether to keep the trained model.
     """
     train_fn, params, objectives, keeps_model = job
     fits = report_fits(ctx)
     returned = _plain(train_fn(params, ctx))
-    if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the chief may send what it restored to the others
+    if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the chief may send the restored state to the others
         raise InvalidInput(
-            "In population based training, train_fn must continue from the result of ctx.restore(). It was not called"
+            "In population based training, train_fn must continue from the result of ctx.restore(), but did not call it"
         )
     if ctx.is_chief and (values := objective_values(returned, objectives)):
         ctx.trial_valued({metric: as_value(value) for metric, value in values.items()})
@@ -40,7 +40,7 @@ def run_mapped(job: tuple[Callable[..., Any], dict[str, Any]], ctx: Context) -> 
 
 
 def _plain(value: Any) -> Any:
-    """Convert NumPy numbers and scalar tensors to Python numbers: the client may not have TensorFlow."""
+    """Convert NumPy numbers and scalar tensors to Python numbers, because the client may not have TensorFlow."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -60,8 +60,9 @@ class Fits:
 def report_fits(ctx: Context) -> Fits:
     """Make ``fit`` report its logs after each epoch, and stop training when the run should stop.
 
-    Steps count the epochs in this process, including those of earlier calls of ``fit``. Once the program reports
-    anything itself, ``fit`` stops reporting. Does nothing in a process that has not imported Keras.
+    The reported step is the number of epochs completed in this process, including those of earlier calls of ``fit``.
+    Once the program reports anything itself, ``fit`` stops reporting. Does nothing in a process that has not imported
+    Keras.
     """
     fits = Fits()
     if "keras" not in sys.modules:
@@ -84,7 +85,7 @@ def report_fits(ctx: Context) -> Fits:
 
 
 def _with(callbacks: Any, reports: Any) -> Any:
-    """Return a call's callbacks with ``reports`` last, so that it notices if one of them reports."""
+    """Return a call's callbacks with ``reports`` added last, so that it runs after any callback that reports."""
     import keras
 
     if isinstance(callbacks, keras.callbacks.CallbackList):

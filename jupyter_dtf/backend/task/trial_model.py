@@ -12,7 +12,8 @@ from ...schema.disk_space import refusal
 FILE = "model.payload"
 """The file in the run's directory with the model that ``fit`` trained last, packed by ``keras_io``."""
 OWN = "model.keras"
-"""The file in the run's checkpoint directory that the program may have saved itself, which takes precedence."""
+"""The file in the run's checkpoint directory to which the program may have saved a model itself. It takes precedence.
+"""
 
 
 def keep_model(ctx: Any, model: Any) -> None:
@@ -29,7 +30,7 @@ def keep_model(ctx: Any, model: Any) -> None:
 
 
 def find_model(run_dir: Path) -> Path | None:
-    """Return the path of a trial's model, or None if it is not visible here."""
+    """Return the path of a trial's model, or None if no such file is visible on this machine."""
     places = (run_dir / "checkpoints" / OWN, run_dir / FILE)
     return next((path for path in places if path.is_file()), None)
 

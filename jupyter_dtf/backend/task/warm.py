@@ -157,7 +157,7 @@ class Warm:
     def _accept(self, _: object) -> None:
         try:
             connection, _address = self._listener.accept()
-        except OSError:  # out of descriptors: the connection stays in the queue
+        except OSError:  # out of file descriptors: the connection stays in the queue
             time.sleep(_NO_ROOM_S)
             raise
         pid, _user, _group = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -233,7 +233,7 @@ class Warm:
                 traceback.print_exc()  # only for a spare, into the log; a task saves its traceback in its outcome
             finally:
                 os._exit(status)
-        with contextlib.suppress(OSError):  # done by both sides, so that a kill right after the fork finds the group
+        with contextlib.suppress(OSError):  # also done by the child; an early kill then finds the group
             os.setpgid(pid, pid)
         return pid
 
@@ -284,7 +284,7 @@ class Warm:
                 return
             if ended is None:
                 return
-            # All processes that the task started end with it: kill its group before reaping it, while its pid is not
+            # All processes that the task started end with it: kill its group before reaping it, while its pid cannot be
             # reused.
             _kill_group(ended.si_pid, signal.SIGKILL)
             _, status = os.waitpid(ended.si_pid, 0)

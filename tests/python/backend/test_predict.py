@@ -173,7 +173,7 @@ def test_every_form_is_answered_in_its_order_with_an_uneven_end(
             np.testing.assert_allclose(ours, model.predict(here, verbose=0, **batch), rtol=1e-5, atol=1e-7)
             ours = cluster.evaluate(model, make(), jobs={"worker": tasks}, **beside)
             np.testing.assert_allclose(ours, model.evaluate(here, verbose=0, **beside), rtol=1e-4)
-            assert not {"One task predicts", "One task evaluates"} & set(notes(cluster.runs[0]))
+            assert not {"Only one task predicts", "Only one task evaluates"} & set(notes(cluster.runs[0]))
     with pytest.raises(InvalidInput, match="`steps` must be given for an infinite dataset"):
         cluster.predict(model, of_a_generator().repeat())
 
@@ -213,7 +213,7 @@ def test_a_model_that_changes_itself_answers_on_one_task_and_comes_home_changed(
             np.testing.assert_allclose(
                 cluster.predict(model, X, batch_size=17), twin.predict(X, batch_size=17, verbose=0), rtol=1e-5
             )
-    assert "One task predicts" in notes(cluster.runs[0])
+    assert "Only one task predicts" in notes(cluster.runs[0])
 
 
 def test_evaluations_are_those_of_one_process(cluster: dtf.Cluster) -> None:
@@ -235,7 +235,7 @@ def test_evaluations_are_those_of_one_process(cluster: dtf.Cluster) -> None:
         theirs = model.evaluate(X, y, return_dict=True, verbose=0, **options)
         assert list(ours) == list(theirs)
         np.testing.assert_allclose(list(ours.values()), list(theirs.values()), rtol=1e-4)
-    assert "One task evaluates" not in notes(cluster.runs[0])
+    assert "Only one task evaluates" not in notes(cluster.runs[0])
     np.testing.assert_allclose(
         cluster.evaluate(model, X, y), model.evaluate(X, y, verbose=0), rtol=1e-4
     )  # a list in the order of the metrics
@@ -247,7 +247,7 @@ def test_what_does_not_add_up_is_evaluated_by_one_task(cluster: dtf.Cluster) -> 
     model.compile("sgd", "sparse_categorical_crossentropy", metrics=[Largest()])
     ours, theirs = cluster.evaluate(model, X, Y), model.evaluate(X, Y, verbose=0)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-    assert "One task evaluates" in notes(cluster.runs[0])
+    assert "Only one task evaluates" in notes(cluster.runs[0])
 
 
 def test_a_run_that_is_not_waited_for_has_the_answer_and_is_found_with_it(cluster: dtf.Cluster) -> None:

@@ -3,7 +3,7 @@
 Started as ``python -m jupyter_dtf.backend.task.answers.answerer FD THREADS``. FD is a socket to the process that
 started it (``backend/host/answerer.py``), on which payloads are exchanged:
 
-* ``("model", digest, packed, keras_config)``: a model to keep. Only the most recent models are kept (``KEPT``).
+* ``("model", digest, packed, keras_config)``: a model to keep. Only the ``KEPT`` most recent models are kept.
 * ``("predict", digest, x, batch_size)``: a request for predictions. The reply is ``("outputs", values)`` with the
   model's outputs in a list, ``("unknown",)`` if the process does not have the model, or ``("failed", message)``.
 

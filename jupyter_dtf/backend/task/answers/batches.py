@@ -38,7 +38,9 @@ class TaskBatches:
 
 
 def batches_of(job: AnswerJob, ctx: Any, rank: int, size: int) -> TaskBatches:
-    """Return the batches of task ``rank`` of ``size``. Not a collective. Raises InvalidInput if the data is invalid."""
+    """Return the batches of task ``rank`` of ``size``. Other tasks need not call this. Raises InvalidInput if the data
+    is invalid.
+    """
     if isinstance(job.data, Arrays):
         return _of_arrays(job, rank, size)
     if isinstance(job.data, BatchSource):
@@ -88,7 +90,7 @@ def _of_function(job: AnswerJob, data: DataFunction, ctx: Any, rank: int, size: 
 
 
 class _Alone(OneClient):
-    """The ``ctx`` for reading all of the data in the order of a single process, before taking a task's batches."""
+    """The ``ctx`` with which a task reads all data, in the order of a single process, before it selects its batches."""
 
     rank = 0
 

@@ -56,7 +56,7 @@ def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
     elif reducer.rank:
         return None
     else:
-        ctx.note("info", "One task evaluates", f"{reasons[0]}: the first task evaluates all of the data")
+        ctx.note("info", "Only one task evaluates", f"{reasons[0]}: the first task evaluates all of the data")
         logs = _run(model, batches_of(job, ctx, 0, 1), ctx)
         logs = pythonify_logs(model._get_metrics_result_or_logs(logs))
     if reducer.rank:

@@ -25,7 +25,9 @@ class HeldBatches(BatchSource):
         return len(self.held)
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
-        """Open the batches; see ``BatchSource``. They are not divided, so the share must be the whole."""
+        """Open the batches; see ``BatchSource``. They are not divided among tasks: ``reading.share`` must be all of the
+        data.
+        """
         import tensorflow as tf
 
         assert reading.share.size == 1
@@ -41,7 +43,7 @@ class HeldBatches(BatchSource):
 
 
 def _spec(arrays: list[Any]) -> Any:
-    """Return a spec that all arrays match, with an unknown first dimension."""
+    """Return a spec that all arrays match, with an unknown batch dimension."""
     import tensorflow as tf
 
     if arrays[0] is None:

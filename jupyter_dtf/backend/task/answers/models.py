@@ -19,7 +19,7 @@ def answering_model(job: AnswerJob, element_spec: Any, reducer: Reducer) -> Any:
     """Return the model, built for batches that match ``element_spec``. If a function creates the model, every task
     uses the first task's state.
 
-    This is a collective. Raises InvalidInput if the model cannot be rebuilt.
+    Every task must call this. Raises InvalidInput if the model cannot be rebuilt.
     """
     configure_keras(job.keras_config)
     packed = job.model
@@ -55,7 +55,7 @@ def _build(model: Any, element_spec: Any, evaluates: bool, weights: int) -> None
 
 
 class Watched:
-    """Detects changes to the variables that prediction must not change. The variables in ``but`` may change."""
+    """Detects changes to variables, which prediction must not make, except to trainable ones and those in ``but``."""
 
     def __init__(self, model: Any, but: Any = ()) -> None:
         left = {id(variable) for variable in but}

@@ -11,7 +11,7 @@ PERIOD_S = 0.2
 class Pace:
     """Counts batches and reports progress every ``PERIOD_S`` seconds.
 
-    ``total`` is the number of this task's batches, 0 if unknown. The chief's progress is shown for all tasks.
+    ``total`` is the number of this task's batches, 0 if unknown. The chief's progress is shown as that of all tasks.
     """
 
     def __init__(self, ctx: Any, total: int) -> None:

@@ -53,7 +53,7 @@ def _answered(job: AnswerJob, ctx: Any, reducer: Reducer) -> Part:
             return Part()
         ctx.note(
             "info",
-            "One task predicts",
+            "Only one task predicts",
             "The model's state changes when it predicts (a stateful layer, or random numbers), so its output for a "
             "batch depends on earlier batches: the first task predicts for all of the data",
         )
@@ -111,8 +111,9 @@ class _Answers:
         """Predict for all but the first of ``batches``, with many full batches per call.
 
         Returns:
-            False, without having predicted anything, if this is not possible because the data is not arrays, the model
-            runs eagerly, or the shapes of the outputs are not known in advance.
+            True if these batches are done, or a stop of the run was requested. False, without having predicted
+            anything, if the data is not arrays, the model runs eagerly, or the shapes of the outputs are not known in
+            advance.
         """
         if batches.full is None or batches.fulls < 3 or self._model.run_eagerly:
             return False
@@ -147,14 +148,14 @@ class _Answers:
 
 
 class _ShapesUnknown(Exception):
-    """The shapes of a model's outputs, except the first dimension, are not known in advance."""
+    """The shapes of a model's outputs, except the batch dimension, are not known in advance."""
 
 
 def _many(model: Any, spec: Any) -> Callable[[Any, Any], list[tf.Tensor]]:
     """Return a function that takes an iterator and a number of batches, and predicts for these batches in one
     TensorFlow call.
 
-    Raises _ShapesUnknown.
+    Raises _ShapesUnknown if the function cannot be created without these shapes.
     """
     step = tf.autograph.experimental.do_not_convert(model.predict_step)
     if model.jit_compile:
@@ -191,7 +192,7 @@ def _many(model: Any, spec: Any) -> Callable[[Any, Any], list[tf.Tensor]]:
 
 
 def _joined(arrays: list[Any]) -> list[Any]:
-    """Join arrays into one if they differ only in their first dimension."""
+    """Join a list's arrays into one if they differ only in the batch dimension; otherwise, return it unchanged."""
     if len(arrays) > 1 and arrays[0].ndim and len({array.shape[1:] for array in arrays}) == 1:
         return [np.concatenate(arrays)]
     return arrays

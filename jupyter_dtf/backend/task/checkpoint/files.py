@@ -66,9 +66,11 @@ def write(directory: Path, manifest: Manifest, arrays: Contents, state: bytes) -
 
 
 def is_shared_with(owners: Owners, directory: Path) -> bool:
-    """Return whether all ``owners`` can read this task's directory, and this task can read what they write there.
+    """Return whether all ``owners`` can read this task's directory, and this task can read the files that they write
+    there.
 
-    Each owner copies a temporary file with random bytes. Raises RuntimeError, naming the task, if one is lost.
+    Each owner copies a temporary file with random bytes. Raises RuntimeError if an owner is lost. The message names the
+    owner.
     """
     import tensorflow as tf
 
@@ -237,7 +239,7 @@ def newest_of(
     known: Callable[[Any], list[CheckpointInfo]],
     read: Callable[[str], Stored],
 ) -> Stored:
-    """Do what ``newest`` does, for a local or remote directory.
+    """Find the checkpoint that ``newest`` describes, in a local or remote directory.
 
     ``is_one`` is whether ``place`` is itself a checkpoint. ``known`` lists checkpoints, and ``read`` opens one.
     """
@@ -302,7 +304,9 @@ def _fill(aside: Path, manifest: Manifest, arrays: Contents, state: bytes) -> No
 
 
 def _save_shards(aside: Path, sharded: Sharded) -> None:
-    """Have each owner write its part, write the chief's part, and merge them into one checkpoint by renaming files."""
+    """Have each owner write its part, write the chief's part, and merge the parts into one checkpoint by renaming
+    files.
+    """
     import tensorflow as tf
 
     # TensorFlow 2.21: see ``save``.
@@ -322,7 +326,7 @@ def _save_shards(aside: Path, sharded: Sharded) -> None:
 
 
 def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Sequence[str] = ()) -> list[Any]:
-    """Write a TensorFlow checkpoint eagerly, even while a TensorFlow 1 graph is being built. Returns the tensors.
+    """Write a TensorFlow checkpoint eagerly, even while a TensorFlow 1 graph is being built.
 
     Args:
         prefix: The path of the files without their suffixes.
@@ -408,5 +412,5 @@ def pickled(value: Any) -> bytes:
 
 
 def taken(value: Any) -> Any:
-    """Return a copy of an array, tensor or variable as an array."""
+    """Return a NumPy array with a copy of the value of an array, tensor or variable."""
     return np.array(held_by(value))

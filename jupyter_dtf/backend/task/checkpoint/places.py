@@ -1,4 +1,4 @@
-"""The location of a run's checkpoints, and the operations on it."""
+"""The location of a run's checkpoints, and the module that handles checkpoints there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Keeping(Protocol):
 
 
 def directory_of(policy: Checkpoint, ctx: Any) -> Place:
-    """Return the directory of a run's checkpoints, which need not exist. Raises InvalidInput if such URLs are not
+    """Return the directory of a run's checkpoints, which need not exist. Raises InvalidInput if it is a URL that is not
     supported here.
     """
     if policy.directory is None:

@@ -39,7 +39,7 @@ def is_url(place: object) -> bool:
 
 
 def check(url: str) -> None:
-    """Raise InvalidInput unless fsspec or TensorFlow supports such URLs here."""
+    """Raise InvalidInput unless fsspec or TensorFlow supports ``url`` here."""
     opened(url)
 
 
@@ -127,7 +127,7 @@ def opened(url: str) -> tuple[Any, str]:
         if gfile_places.reaches(url):
             return gfile_places.opened(url)
         raise InvalidInput(
-            "`directory` must be a place that fsspec or tf.io.gfile can access from the chief's machine, got "
+            "`directory` must be a location that fsspec or tf.io.gfile can access from the chief's machine, got "
             f"{url}: {error}",
             field="directory",
         ) from error
@@ -159,10 +159,10 @@ def _manifest_there(system: Any, path: str) -> bytes | None:
 
 
 def _files_at(path: str, manifest: Manifest, url: str) -> str:
-    """Return the path of the directory with a checkpoint's files. Raises InvalidInput."""
+    """Return the path of the directory with a checkpoint's files. Raises InvalidInput if ``files_in`` is not valid."""
     if manifest.files_in and not _ASIDE.fullmatch(manifest.files_in):
         raise InvalidInput(
-            f"`files_in` of a {MANIFEST} must be empty or again- and 8 hexadecimal digits, got "
+            f"`files_in` of a {MANIFEST} must be empty or again- followed by 8 hexadecimal digits, got "
             f"{manifest.files_in!r:.100} in {url}"
         )
     return f"{path}/{manifest.files_in}" if manifest.files_in else path

@@ -1,4 +1,6 @@
-"""Whether this task is taking or writing a checkpoint. Heartbeats report it, so that checkpoints are not cut short."""
+"""Records whether this task is preparing or writing a checkpoint. Heartbeats report it, so that checkpoints are not cut
+short.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _count = 0
 
 
 def is_saving() -> bool:
-    """Return whether a checkpoint is being taken or written."""
+    """Return whether a checkpoint is being prepared or written."""
     return _count > 0
 
 
@@ -29,7 +31,7 @@ def ends() -> None:
 
 @contextlib.contextmanager
 def saving() -> Iterator[None]:
-    """Return a context manager that counts its block as taking a checkpoint."""
+    """Return a context manager that counts its block as the preparation of a checkpoint."""
     begins()
     try:
         yield

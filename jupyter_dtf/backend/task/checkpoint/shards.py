@@ -32,7 +32,7 @@ class Owners(Protocol):
         """Have each task copy a small file to its entry in ``targets``. Raises if a task cannot read the file."""
 
     def take(self, *, final: bool = False) -> None:
-        """Have each task take a snapshot of its variables, all at the same step. ``final``: whether all tasks have
+        """Have each task take a snapshot of its variables, all at the same step. ``final`` is whether all tasks have
         ended.
         """
 

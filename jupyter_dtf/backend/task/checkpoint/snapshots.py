@@ -15,7 +15,7 @@ _ALIGNMENT = 64
 
 
 class Snapshots:
-    """The arrays of one snapshot. The next one overwrites them, so their memory stays allocated."""
+    """The arrays of one snapshot. The next snapshot overwrites them, and thus reuses their memory."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Any] = {}
@@ -42,7 +42,7 @@ def held_by(value: Any) -> Any:
         return np.asarray(value)
     import tensorflow as tf
 
-    if not tf.executing_eagerly():  # a TensorFlow 1 graph would get a constant
+    if not tf.executing_eagerly():  # in a TensorFlow 1 graph, the conversion would add a constant
         return np.asarray(value.numpy())
     try:
         return np.asarray(memoryview(tf.convert_to_tensor(value)))

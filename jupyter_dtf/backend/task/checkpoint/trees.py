@@ -27,7 +27,7 @@ class _Array(NamedTuple):
 
 
 class TreeCheckpoints:
-    """The checkpoints of the run of ``ctx``."""
+    """The checkpoints that a program writes and reads through ``ctx``."""
 
     def __init__(self, ctx: Any, policy: Checkpoint) -> None:
         self._ctx = ctx
@@ -73,7 +73,7 @@ class TreeCheckpoints:
         if stored.manifest.kind != "program":
             raise InvalidInput(
                 f"ctx.restore() must be given a checkpoint that ctx.checkpoint() has written, got {stored.info.path} "
-                f"of a {stored.manifest.kind}"
+                f"of kind {stored.manifest.kind}"
             )
         return Restored(stored.manifest.step, _with_arrays(stored.state(), stored.arrays()))
 

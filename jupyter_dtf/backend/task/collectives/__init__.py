@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from .deadlocks import Board, Lookout
 
 _made: Counter[str] = Counter()
-"""The number of reducers that this process has created for each set of tasks. It gives each reducer memory and keys of
-its own.
+"""The number of reducers that this process has created for each set of tasks. It is part of the names of each reducer's
+memory and keys.
 """
 
 
 def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -> Reducer:
-    """Create this task's reducer for a set of tasks. This is a collective of these tasks.
+    """Create this task's reducer for a set of tasks. Every task in the set must call this.
 
     Tasks on one machine use shared memory, unless ``transport`` is "tcp" or "ring". Tasks on several machines use "tcp"
     or "ring"; "auto" chooses between these according to the run's GPUs. If machines have several tasks, only one task
     on each machine uses the network. "ring" means TensorFlow's own collectives, which can be set up only before
-    TensorFlow has run anything: all tasks of the run must first create a reducer for all tasks.
+    TensorFlow has run anything. Therefore the first reducer that a task creates must be one for all tasks of the run.
 
     Args:
         transport: "auto", "shm", "tcp" or "ring".
@@ -65,7 +65,9 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
 
 
 def begin_anew() -> None:
-    """Forget all reducers of this process, which joins another attempt of its run. They must already be closed."""
+    """Forget all reducers of this process, which must already be closed. Called when it joins another attempt of its
+    run.
+    """
     from .tcp.links import forget_links
 
     _made.clear()
@@ -74,7 +76,7 @@ def begin_anew() -> None:
 
 
 def _lookout(ctx: Any, by: str) -> Lookout:
-    """Return this task's lookout for waits of kind ``by`` (``memory``, ``tcp`` or ``ring``). Its reducers share it."""
+    """Return the lookout for waits of kind ``by`` (``memory``, ``tcp`` or ``ring``) that this task's reducers share."""
     from .deadlocks import Files, Keys, Lookout
 
     if by == "memory" and len(set(ctx.machines)) > 1:
@@ -109,7 +111,7 @@ def _in_memory(ctx: Any, ranks: list[int], key: str) -> Reducer:
 
 
 def _leaders(ctx: Any, ranks: list[int]) -> list[int]:
-    """Return the first task of each machine."""
+    """Return the rank of the first task on each machine, in the order of ``ranks``."""
     return sorted({ctx.machines[r]: r for r in reversed(ranks)}.values(), key=ranks.index)
 
 

@@ -1,7 +1,8 @@
-"""Collectives that are implemented in Python on NumPy arrays, and that graphs call as functions of arrays.
+"""Collectives implemented in Python on NumPy arrays. TensorFlow graphs call them as Python functions.
 
 A transport implements two operations: reducing arrays, and exchanging bytes of any length. In both, the tasks first
-meet and compare their calls, so that different calls raise an error in all of them, after which they can continue.
+wait for each other and compare their calls. If the calls differ, all tasks raise an error, after which they can
+continue.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _IN_A_GRAPH = "the choice of the next collective in a graph"
 Bytes = npt.NDArray[np.uint8]
 
 Wanted = Callable[[list[int]], list[tuple[int, Bytes]]]
-"""Called with the number of bytes that each task sends. Returns, for each rank, the start offset and the target."""
+"""Called with the number of bytes that each task sends. Returns, for each rank, an offset into the data that it sends,
+and the array to fill with the data from there on.
+"""
 
 
 class ArrayReducer(Reducer):
@@ -58,11 +61,15 @@ class ArrayReducer(Reducer):
 
     @abstractmethod
     def reduce_flat(self, arrays: list[Array], op: str, call: bytes) -> list[Array]:
-        """Reduce one-dimensional arrays of one dtype. Raises DifferentCalls in all tasks, or RuntimeError."""
+        """Reduce one-dimensional arrays of one dtype. Raises DifferentCalls in all tasks if their calls differ, and
+        RuntimeError if the call fails for another reason.
+        """
 
     @abstractmethod
     def exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
-        """Exchange any number of bytes per task. Raises DifferentCalls in all tasks, or RuntimeError."""
+        """Send ``sent``, of any length, and receive the parts of the other tasks' data that ``wanted`` chooses. Raises
+        DifferentCalls in all tasks if their calls differ, and RuntimeError if the call fails for another reason.
+        """
 
     # -- graphs -------------------------------------------------------------------------------------------------
 
@@ -95,7 +102,9 @@ class ArrayReducer(Reducer):
     # -- joined tasks -------------------------------------------------------------------------------------------
 
     def _tell_joined(self, joined: Sequence[int], call: bytes, arrays: Sequence[Array], op: str) -> bool:
-        """Notify joined tasks of the other tasks' call. Returns whether there are any: if so, the call must restart."""
+        """Notify joined tasks of the other tasks' call. Returns whether any task has joined; if so, the call must
+        restart.
+        """
         if joined:
             summed = (arrays[0].dtype, op, [a.size for a in arrays]) if op == "sum" else text_of(call)
             self._told(summed, joined)

@@ -30,7 +30,7 @@ class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):
 def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: bool = False) -> str:
     """Return a description of a call, such as ``allreduce average of 2 tensors: float32 [4, 3], int32 []``.
 
-    ``free_rows`` is whether the sizes of first dimensions may differ between tasks.
+    ``free_rows`` is whether the size of a first dimension may differ between tasks.
     """
     said = []
     for dtype, shape in specs:
@@ -50,7 +50,7 @@ def call_name(what: str, name: str | None = None, **options: Any) -> str:
 
 
 def described_tensors(name: str, tensors: Sequence[tf.Tensor], free_rows: bool = False) -> str:
-    """Return a description as ``described`` does, from static shapes; unknown sizes are ``?``."""
+    """Return what ``described`` returns for the static shapes of tensors. Unknown sizes are shown as ``?``."""
     specs = [(t.dtype.name, t.shape.as_list() if t.shape.rank is not None else ["..."]) for t in tensors]
     return described(name, specs, free_rows)
 

@@ -70,7 +70,9 @@ class Communicator:
         return self.reducer.rank
 
     def root(self, rank: int) -> int:
-        """Return the index in the set of the run's task ``rank``. Raises InvalidInput if it is not in the set."""
+        """Return the index, within the set, of the task that has ``rank`` in the run. Raises InvalidInput if it is not
+        in the set.
+        """
         if rank not in self.ranks:
             raise InvalidInput(
                 f"`root_rank` must be one of the ranks {list(self.ranks)}, got {rank!r:.200}", field="root_rank"
@@ -102,9 +104,9 @@ _lock = threading.RLock()
 
 
 def communicator(process_set: ProcessSet | None = None) -> Communicator:
-    """Return the communicator of a process set, by default of all tasks of the run. It is created on first use.
+    """Return the communicator of a process set, by default of all tasks of the run.
 
-    The creation is a collective of its tasks. Raises RuntimeError outside a task.
+    It is created on first use, for which every task in the set must call this. Raises RuntimeError outside a task.
     """
     ctx = current()
     ranks = tuple(range(ctx.size)) if process_set is None else tuple(process_set.ranks)
@@ -116,8 +118,7 @@ def communicator(process_set: ProcessSet | None = None) -> Communicator:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Create the communicator of a process set. This is a collective of all tasks of the run, even those outside the
-    set.
+    """Create the communicator of a process set. Every task of the run must call this, even those outside the set.
 
     It is only necessary for TensorFlow's own collectives; otherwise, process sets are created on first use.
     """
@@ -129,7 +130,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> None:
-    """Free a process set's resources. This is a collective of all tasks of the run. The set can be used again."""
+    """Free a process set's resources. Every task of the run must call this. The set can be used again."""
     _all_do("remove_process_set", process_set)
     with _lock:
         made = _communicators.pop(tuple(process_set.ranks), None)
@@ -144,13 +145,14 @@ def _all_do(what: str, process_set: ProcessSet) -> None:
 
 
 def interrupted() -> bool:
-    """Return whether a task left as failed while this one was waiting for it in a collective."""
+    """Return whether a collective of this task was interrupted because another task left with a failure."""
     with _lock:
         return any(made.reducer.interrupted for made in _communicators.values())
 
 
 def renew() -> None:
-    """Restart all process sets. Collectives of the other tasks then fail, and these tasks must call this function, too.
+    """Restart all process sets. Collectives in which other tasks are waiting then fail, and those tasks must call this
+    function as well.
 
     Traced functions keep working. Raises Unavailable for TensorFlow's own collectives.
     """
@@ -161,7 +163,7 @@ def renew() -> None:
 
 
 def close() -> None:
-    """Leave all process sets. Tasks that wait for this one get an error."""
+    """Leave all process sets. Tasks that are waiting for this task raise an error."""
     with _lock:
         for made in _communicators.values():
             made.reducer.close()

@@ -49,7 +49,7 @@ Waits = dict[int, list[Wait]]
 
 
 class Board(ABC):
-    """Strings indexed by key, shared by all tasks. A write becomes visible to the others within a short time."""
+    """Strings indexed by key, shared by all tasks. A write becomes visible to the other tasks within a short time."""
 
     lasts = True
     """Whether the entries of a task remain after it has ended."""
@@ -66,7 +66,7 @@ class Board(ABC):
         """Return the string stored under the key, or an empty string if there is none."""
 
     def linger(self) -> None:  # noqa: B027  # most boards are not hosted by a task
-        """Wait, before this task ends, until the other tasks have read their messages, if this task hosts the board."""
+        """If this task hosts the board, wait before it ends until the other tasks have read their messages."""
 
 
 class Files(Board):
@@ -120,7 +120,9 @@ class Watch(Protocol):
     """The interface for code that waits: ``Lookout``, or an adapter for one part of a reducer with several parts."""
 
     def look(self, wait: Wait) -> str:
-        """Check a wait, and return why it will never end; empty if it may end. Call this regularly during the wait."""
+        """Check a wait. Return the reason why it will never end, or an empty string if it may end. Call this regularly
+        during the wait.
+        """
 
     def over(self, group: str) -> None:
         """Record that the wait in that group has ended."""
@@ -129,11 +131,13 @@ class Watch(Protocol):
         """Record that this task has stopped waiting, because its wait would never have ended."""
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """Return the verdict on this wait, or else why the task with that rank has left; empty if not known."""
+        """Return the verdict on this wait, or else the reason why the task ``rank`` has left, or an empty string if
+        neither is known.
+        """
 
 
 class Lookout:
-    """One task's part of the detection. ``tasks`` are the names of all tasks of the run, in rank order."""
+    """One task's part in the detection of deadlocks. ``tasks`` are the names of all tasks of the run, in rank order."""
 
     def __init__(self, board: Board, rank: int, tasks: Sequence[str]) -> None:
         self._board = board
@@ -145,7 +149,9 @@ class Lookout:
         self._post()
 
     def look(self, wait: Wait) -> str:
-        """Check a wait, and return why it will never end; empty if it may end. Call this regularly during the wait."""
+        """Check a wait. Return the reason why it will never end, or an empty string if it may end. Call this regularly
+        during the wait.
+        """
         heartbeat.waits_for_others()
         with self._lock:
             before = self._mine.get(wait.group)
@@ -161,7 +167,7 @@ class Lookout:
                 return self._tell({rank: ws for rank, ws in here.items() if ws})
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
-            # A task that has checked again since its entry was last read was still waiting at that time, so waits
+            # A task that has checked again since its entry was last read was still waiting at that time, so the waits
             # overlapped.
             sure = {
                 rank: [w for w in ws if w.beat > seen.get(_key(rank, w), w.beat) or rank == self._rank]
@@ -185,14 +191,16 @@ class Lookout:
         self._board.linger()
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """Return the verdict on this wait, or else why the task with that rank has left; empty if not known."""
+        """Return the verdict on this wait, or else the reason why the task ``rank`` has left, or an empty string if
+        neither is known.
+        """
         why = self._verdict_on(wait) or self._board.read(_gone(rank, wait.group))
         if why:
             self._board.linger()
         return why
 
     def tell(self, wait: Wait, verdict: str) -> None:
-        """Notify the tasks in ``wait.missing`` why their wait in that collective would never end."""
+        """Send the verdict to the tasks in ``wait.missing``: the reason why their wait would never end."""
         for rank in wait.missing:
             self._board.write(_verdict(rank, wait), verdict)
         self.has_given_up(wait)
@@ -203,7 +211,7 @@ class Lookout:
         """Record that this task has read its verdict, and wait for a limited time until the other tasks have read
         theirs.
 
-        The verdict may make this task end, which would also end the board.
+        The verdict may make this task end, and with it the board if this task hosts the board.
         """
         self._mark(wait, "heard")
         self._await_all(wait, "heard")
@@ -240,7 +248,7 @@ class Lookout:
         return verdict
 
     def _verdict_on(self, wait: Wait) -> str:
-        """Return the verdict on this task's wait, or an empty string."""
+        """Return the verdict on this task's wait, or an empty string if there is none."""
         return self._board.read(_verdict(self._rank, wait))
 
     def others(self, group: str, number: int) -> Waits:
@@ -293,7 +301,8 @@ def _stuck(waits: Waits) -> Waits:
 
 
 def _is_blocked(left: Waits, waits: Waits, rank: int, wait: Wait) -> bool:
-    """Return whether the task of that rank will never reach the collective of ``wait``: all its waits are stuck.
+    """Return whether the task of that rank will never reach the collective of ``wait``, because all its waits are
+    stuck.
 
     A task that waits in a later collective of the group has already completed this one.
     """

@@ -1,4 +1,4 @@
-"""The division of arrays that are reduced together among the tasks. Pure."""
+"""Divides arrays, which are reduced in one exchange, among the tasks. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Cells:
         self.rounds = -(-self._starts[-1] // (self._length * size))
 
     def pieces(self, round_: int, owner: int) -> list[tuple[int, int, int, int]]:
-        """Return (array, start, stop, offset in the cell in bytes) for the contents of the owner's cell in a round."""
+        """Return the contents of the owner's cell in a round: for each piece of an array, the array's index, the
+        piece's start and stop in the array, and its offset in the cell in bytes.
+        """
         begin = (round_ * self._size + owner) * self._length
         end = min(begin + self._length, self._starts[-1])
         found = []

@@ -15,7 +15,9 @@ from .inputs import check_place, checked, checked_rows
 
 
 def allgather(tensor: Any, name: str | None = None, process_set: ProcessSet | None = None) -> tf.Tensor:
-    """Return all tasks' tensors, concatenated in rank order along the first dimension, the size of which may differ."""
+    """Return all tasks' tensors, concatenated in rank order along the first dimension. Its size may differ between
+    tasks.
+    """
     check_place()
     return primitives.gather(communicator(process_set), checked_rows(tensor), call_name("allgather", name))
 
@@ -23,7 +25,7 @@ def allgather(tensor: Any, name: str | None = None, process_set: ProcessSet | No
 def grouped_allgather(
     tensors: Sequence[Any], name: str | None = None, process_set: ProcessSet | None = None
 ) -> list[tf.Tensor]:
-    """Apply ``allgather`` to each tensor. All tasks must pass them in the same order."""
+    """Apply ``allgather`` to each tensor. All tasks must pass the tensors in the same order."""
     check_place()
     comm = communicator(process_set)
     rows = [checked_rows(tensor) for tensor in tensors]
@@ -64,8 +66,8 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, process_se
 def alltoall(
     tensor: Any, splits: Any = None, name: str | None = None, process_set: ProcessSet | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Send rows to each task. ``splits``, of shape (size,), has the number of rows for each task; by default all are
-    equal.
+    """Send each task some rows of a tensor. ``splits``, of shape (size,), holds the number of rows for each task. By
+    default, all tasks get the same number.
 
     Returns the received rows, in order of the senders' ranks, and the number of rows from each task (int64). Raises
     InvalidInput if ``splits`` is not given and the rows cannot be divided equally.

@@ -52,8 +52,9 @@ class WholeWait(Watch):
     def start(self) -> Iterator[None]:
         """Run the first collective, in which all parts start or restart. All tasks count collectives from this one.
 
-        Before a restart, some tasks may have taken part in more collectives than tasks that had given up. No task
-        leaves this collective before all have arrived; otherwise, it could wait for tasks that are still in it.
+        Before a restart, tasks that gave up may have taken part in fewer collectives than others. No task leaves this
+        collective before all tasks have reached it. Otherwise, a task that has left it could wait for tasks that are
+        still in it.
         """
         with self._lock:
             if not self._depth:
@@ -82,7 +83,9 @@ class WholeWait(Watch):
         return self.still_waits()
 
     def still_waits(self) -> str:
-        """Check the wait, and return why it will never end; empty if it may end. Call this regularly while waiting."""
+        """Check the wait. Return the reason why it will never end, or an empty string if it may end. Call this
+        regularly while waiting.
+        """
         self._posted = True
         verdict = self._lookout.look(self._wait())
         if not verdict and not self._noted and time.monotonic() - self._since >= self.stall_s:
@@ -103,7 +106,9 @@ class WholeWait(Watch):
         return self.why_gone_from(rank)
 
     def why_gone_from(self, rank: int) -> str:
-        """Return why that task has left, if the reason is that tasks have made different calls; otherwise empty."""
+        """Return why that task has left, if the reason is that tasks have made different calls; otherwise, an empty
+        string.
+        """
         return self._lookout.why_gone(self._wait(), rank)
 
     def _wait(self) -> Wait:

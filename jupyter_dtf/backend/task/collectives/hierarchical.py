@@ -29,7 +29,9 @@ class HierarchicalReducer(Reducer):
         return self._local.broadcast_tensors(reduced, 0, f"{name} to all")
 
     def on_different(self, tell: Callable[[str], None]) -> None:
-        """Call ``tell`` when tasks on this machine have made different calls, which other machines cannot detect."""
+        """Make the reducer call ``tell`` when tasks on this machine make different calls. Other machines cannot detect
+        this.
+        """
         if isinstance(self._local, SharedMemoryReducer):
             self._local.on_different(tell)
 

@@ -2,8 +2,8 @@
 
 A session runs all operations that are ready, in a different order in each task, and cannot know in advance which
 collectives of a graph a run will reach. So the tasks exchange the names of the collectives that they have reached, and
-run those that all tasks have reached, ordered by name. Waiting must not block the session's threads, of which there may
-be only one: with an iterator's ``get_next``, TensorFlow waits for Python code in the background.
+run those that all tasks have reached, in the order of their names. Waiting must not block the session's threads (there
+may be only one), so the results come from an iterator's ``get_next``, for which TensorFlow waits in the background.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Matching:
 
 
 def _forever(function: Callable[[Any], Any]) -> tf.data.Dataset:
-    """Return a dataset in which every element is a call of the function, in a separate thread."""
+    """Return a dataset in which every element is the result of a call of the function, made in a separate thread."""
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
     options.experimental_optimization.apply_default_optimizations = False

@@ -50,13 +50,13 @@ class Reducer(ABC):
     """
 
     keeps_order = False
-    """Whether collectives in a ``tf.function`` run in program order. If not, ops with the same name are matched."""
+    """Whether collectives in a ``tf.function`` run in program order. If not, the tasks' ops are matched by name."""
 
     is_timed = False
     """Whether ``time_accounts`` measures the duration of its exchanges."""
 
     bucket_bytes = 64 << 20
-    """The best number of bytes of gradients to send in one exchange while others are still being computed."""
+    """The best number of bytes of gradients to send in one exchange while other gradients are still being computed."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -69,7 +69,7 @@ class Reducer(ABC):
         """Reduce each tensor over the tasks, in one exchange. ``op`` is sum (not for booleans), min, max or product."""
 
     def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        """Return the sum over the tasks."""
+        """Return the sum of the tensor over the tasks."""
         return self.reduce_tensors([tensor], "sum", name)[0]
 
     def gather_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
@@ -100,7 +100,7 @@ class Reducer(ABC):
         ]
 
     def exchange_rows(self, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """Send rows to each task.
+        """Send each task some rows of ``tensor``.
 
         Element ``i`` of ``splits``, int64 of shape (size,), is the number of rows for rank ``i``.
 
@@ -124,12 +124,12 @@ class Reducer(ABC):
     # -- arrays, eagerly, even while a TensorFlow 1 graph is being built ----------------------------------------
 
     def reduce(self, array: Array, op: str = "sum") -> Array:
-        """Return the reduction over the tasks, a new array of the same dtype and shape."""
+        """Return ``array`` reduced over the tasks, as a new array of the same dtype and shape."""
         with eager_mode():
             return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
 
     def sum(self, array: Array) -> Array:
-        """Return the sum over the tasks, a new array of the same dtype and shape."""
+        """Return the sum of ``array`` over the tasks, as a new array of the same dtype and shape."""
         return self.reduce(array, "sum")
 
     def gather(self, array: Array, name: str = "outside of a step") -> list[Array]:
@@ -139,7 +139,7 @@ class Reducer(ABC):
         return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
 
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
-        """Return the arrays of the task with rank ``root``, of any dtypes of fixed size."""
+        """Return the arrays of the task with rank ``root``. The dtypes must have a fixed size."""
         arrays = [np.asarray(a) for a in arrays]
         data = [_as_bytes(a) for a in arrays]
         # Send whole words: TensorFlow's collectives do not support bytes, and each byte would be sent as a whole word.
@@ -164,7 +164,7 @@ class Reducer(ABC):
 
     @property
     def interrupted(self) -> bool:
-        """Whether the last collective failed because another task left as failed, so that ``renew`` may help."""
+        """Whether the last collective failed because another task left with a failure. ``renew`` may then help."""
         return False
 
     def wake(self) -> None:  # noqa: B027
@@ -179,20 +179,20 @@ class Reducer(ABC):
         Raises Unavailable if the transport does not support this.
         """
         raise Unavailable(
-            "A task can join while the others continue only if all tasks are on one machine, or each is on a different "
-            "one"
+            "A task can join while the others continue only if all tasks are on the same machine, or every task is "
+            "on a different machine"
         )
 
     def renew(self) -> None:
         """Leave with a failure, and reconnect.
 
-        This is a collective that all tasks must call. Traced functions keep working.
+        All tasks must call this. Traced functions keep working.
 
         Raises Unavailable if the transport does not support this.
         """
         raise Unavailable(
             "TensorFlow's collectives cannot restart in a process in which they have failed. To return to a commit, "
-            "tasks on different machines must exchange data by TCP, as tasks without GPUs do"
+            "tasks on different machines must exchange data over TCP, as tasks without GPUs do"
         )
 
 
@@ -226,7 +226,7 @@ def _as_bytes(array: Array) -> Array:
     return flat
 
 
-_INTEGERS = {1: tf.uint8, 2: tf.int16, 4: tf.int32, 8: tf.int64}  # by size in bytes
+_INTEGERS = {1: tf.uint8, 2: tf.int16, 4: tf.int32, 8: tf.int64}  # keyed by size in bytes
 
 
 def _as_integers(tensor: tf.Tensor) -> tf.Tensor:

@@ -14,8 +14,8 @@ class ProgramOrder:
 
     Otherwise, two tasks might start two collectives in different orders. TensorFlow keeps the program order of all uses
     of one variable, even across nested functions, loops and conditional branches, but keeps that of other stateful
-    operations only within one graph. So each collective uses a common variable. All sets of tasks in this process share
-    the variable, because tasks could also deadlock across sets.
+    operations only within one graph. Therefore, all collectives use the same variable, even those of different sets of
+    tasks, because tasks could also deadlock across sets.
     """
 
     def __init__(self) -> None:

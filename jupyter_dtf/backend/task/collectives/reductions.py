@@ -159,7 +159,7 @@ def grouped_reducescatter(
 
 
 def own_rows(comm: Communicator, tensor: tf.Tensor) -> tf.Tensor:
-    """Return this task's rows of a tensor with rows that are divided among the tasks as evenly as possible."""
+    """Return this task's share of a tensor's rows, which are divided among the tasks as evenly as possible."""
     length = tensor.shape[0] if tensor.shape[0] is not None else tf.shape(tensor)[0]
     share, more = length // comm.size, length % comm.size
     first = comm.rank * share + _smaller(comm.rank, more)

@@ -17,7 +17,7 @@ from .calls import MARK_BYTES, DifferentCalls, differ, mark, same, text_of
 from .deadlocks import LOOK_S, Wait, Watch
 
 _LINE = 64  # bytes: each task's words are in a cache line of their own
-_ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words in that line
+_ARRIVED, _PID, _STATE = 0, 1, 2  # indices of 32-bit words in that line
 _HERE, _LEFT, _FAILED = 0, 1, 2
 
 JOINED = mark("hvd.join")
@@ -26,7 +26,7 @@ JOINED = mark("hvd.join")
 _SPIN_S = 200e-6  # about the time of a wake-up by the kernel on a busy machine
 
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
-_SYS_FUTEX = 202  # x86-64, whose memory ordering is assumed here as well
+_SYS_FUTEX = 202  # on x86-64, on whose memory ordering this module also relies
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -60,7 +60,7 @@ class Meeting:
         self.count = 0
         """The number of meetings so far."""
         self.interrupted = False
-        """Whether a task left as failed while this one was waiting for it."""
+        """Whether another task left with a failure while this one was waiting for it."""
         self._given_up = ""
         self._told = threading.Event()
         self.word_s = 0.0
@@ -109,7 +109,7 @@ class Meeting:
         return ()
 
     def calls(self) -> list[bytes]:
-        """Return the tasks' calls, in rank order."""
+        """Return the marks of the tasks' calls, in rank order."""
         starts = [self._text(rank) for rank in range(len(self._tasks))]
         return [self._texts[at : at + MARK_BYTES].tobytes() for at in starts]
 
@@ -133,7 +133,7 @@ class Meeting:
             self._wake(other)
 
     def leave(self, failed: bool) -> None:
-        """Leave permanently. Tasks that wait for this one, now or later, get an error."""
+        """Leave permanently. Tasks that wait for this task, now or later, raise an error."""
         self._words[self._rank * 16 + _STATE] = _FAILED if failed else _LEFT
         self._wake()
 
@@ -201,7 +201,9 @@ class Meeting:
             raise DifferentCalls(verdict)
 
     def _why_gone(self, wait: Wait, rank: int) -> str:
-        """Return why that task has left, if the reason is that tasks have made different calls; otherwise empty."""
+        """Return why that task has left, if the reason is that tasks have made different calls; otherwise, an empty
+        string.
+        """
         if self._lookout is not None:
             return self._lookout.why_gone(wait, rank)
         self._told.wait(self.word_s)
@@ -219,7 +221,7 @@ class Meeting:
                 self._stalled(missing, text_of(call))
 
     def _wake(self, rank: int | None = None) -> None:
-        """Wake the tasks that wait for the task with that rank, by default this task."""
+        """Wake the tasks that are waiting for the task ``rank``, by default this task."""
         address = ctypes.c_void_p(self._address + (self._rank if rank is None else rank) * _LINE + 4 * _ARRIVED)
         _libc.syscall(_SYS_FUTEX, address, _FUTEX_WAKE, len(self._tasks), None, None, 0)
 

@@ -29,7 +29,7 @@ _SENT_BY_GPU_AS = {tf.int32: tf.int64, tf.bfloat16: tf.float32}
 
 
 class CollectiveReducer(Reducer):
-    """A reducer that uses ``CollectiveReduceV2`` between ``size`` tasks in TF_CONFIG, all of them with one ``key``."""
+    """A reducer that uses ``CollectiveReduceV2`` between ``size`` tasks in TF_CONFIG, all with the same ``key``."""
 
     def __init__(self, rank: int, size: int, key: str) -> None:
         super().__init__(rank, size)
@@ -78,7 +78,7 @@ class CollectiveReducer(Reducer):
             )
 
     def give_up(self, why: str) -> None:
-        """Make all collectives of this process fail from now on: TensorFlow cannot abort a single one."""
+        """Make all collectives of this process fail from now on, because TensorFlow cannot abort a single one."""
         # TensorFlow 2.21: the runtime context has no public API for this.
         from tensorflow.python.eager import context
 
@@ -109,7 +109,7 @@ def start_collectives() -> Any:
 def _communication_hint() -> str:
     """Return ``nccl`` if this task has GPUs that it does not share, otherwise ``auto``.
 
-    NCCL rejects a shared GPU, which is one with a memory limit.
+    NCCL rejects a GPU that tasks share. A GPU with a memory limit is shared.
     """
     gpus = tf.config.list_physical_devices("GPU")
     shared = any(tf.config.get_logical_device_configuration(gpu) for gpu in gpus)

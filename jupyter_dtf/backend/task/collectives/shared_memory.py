@@ -119,7 +119,7 @@ class SharedMemoryReducer(ArrayReducer):
                 self.reduce_flat(zeros, op, next(iter(calls.values())))
 
     def _meet(self, call: bytes, arrays: Sequence[Array] = (), op: str = "") -> bool:
-        """Meet for the first time in a call. Returns whether joined tasks were notified and the call must restart."""
+        """Hold the first meeting of a call. Returns whether joined tasks were notified and the call must restart."""
         try:
             joined = self._meeting.meet(call)
         except DifferentCalls as error:
@@ -184,7 +184,7 @@ class SharedMemoryReducer(ArrayReducer):
 
     def exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
         header = 8
-        done, end = 0, self._slot - header  # how many of each task's bytes have been read, and written
+        done, end = 0, self._slot - header  # the number of each task's bytes that have been read, and written
         slots = self._next_slots()
         slots[self.rank, :header].view(np.int64)[0] = sent.size
         _fill(slots[self.rank, header:], sent[:end])
@@ -205,7 +205,7 @@ class SharedMemoryReducer(ArrayReducer):
             self._meeting.meet()
 
     def _next_slots(self) -> Bytes:
-        """Return all tasks' slots in the round whose writing phase ends with the next meeting."""
+        """Return the slots that the tasks write before their next meeting and read after it, in rank order."""
         slots: Bytes = self._slots[(self._meeting.count + 1) % 2]
         return slots
 

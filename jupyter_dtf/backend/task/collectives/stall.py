@@ -1,4 +1,4 @@
-"""Reports of collectives that wait too long: one note in the run's events for each, with the missing tasks."""
+"""Reports collectives that wait too long, each with one note in the run's events that names the missing tasks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stall_seconds() -> float:
 
 
 def note_stalls(ctx: Any) -> Stalled:
-    """Return a function that adds a note about a stall to the events of the run of ``ctx``."""
+    """Return a function that adds a note about a stalled collective to the run's events."""
     seconds = stall_seconds()
 
     def stalled(missing: list[str], what: str) -> None:
@@ -54,10 +54,10 @@ def note_stalls(ctx: Any) -> Stalled:
 class WatchedReducer(Reducer):
     """A reducer that is watched by a thread, because no code of this package runs while TensorFlow waits.
 
-    Variables contain the numbers of started and finished collectives, and the last call. The thread reports waits that
-    take too long, and makes the reducer give up when ``lookout`` detects that a wait will never end because other tasks
-    have made different calls. ``ranks`` are the tasks' ranks in the run, and ``tasks`` their names. ``group`` is the
-    same in all tasks.
+    TensorFlow variables hold the numbers of started and finished collectives, and the last call. The thread reports
+    waits that take too long, and makes the reducer give up when ``lookout`` detects that a wait will never end because
+    other tasks have made different calls. ``ranks`` are the tasks' ranks in the run, and ``tasks`` their names.
+    ``group`` is the same in all tasks.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class WatchedReducer(Reducer):
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         if in_graph():
-            return self._inner.reduce_tensors(tensors, op, name)  # a TensorFlow 1 graph has its own variables
+            return self._inner.reduce_tensors(tensors, op, name)  # a TensorFlow 1 graph cannot use these variables
         with tf.control_dependencies(self._say(described_tensors(name, tensors), tensors)):
             begun = add(self._begun, 1)
         with tf.control_dependencies([begun] if begun is not None else []):
@@ -109,7 +109,7 @@ class WatchedReducer(Reducer):
         self._inner.close(failed)
 
     def _say(self, text: str, tensors: Sequence[tf.Tensor]) -> list[Any]:
-        """Return the ops that store the call, including sizes that are not static."""
+        """Return the ops that store the call, including the sizes that are not known statically."""
         number = self._texts.setdefault(text, len(self._texts))
         said = [put(self._call, tf.constant(number, tf.int64))]
         unknown = [t for t in tensors if not t.shape.is_fully_defined()]
@@ -147,7 +147,7 @@ class WatchedReducer(Reducer):
         return int(self._begun.numpy()), int(self._ended.numpy())
 
     def _text(self) -> str:
-        """Return the last call, with its sizes; empty before the first."""
+        """Return the description of the last call, with its sizes, or an empty string before the first call."""
         number = int(self._call.numpy())
         lengths = iter(self._lengths.numpy().tolist())
         return re.sub(r"\?", lambda _: str(next(lengths, "?")), [*self._texts, ""][number])

@@ -38,7 +38,7 @@ class TwoLevelReducer(ArrayReducer):
         wait: Watches the waits of all parts together.
     """
 
-    bucket_bytes = 4 << 20  # a network takes longer than a sum, so an early start saves time
+    bucket_bytes = 4 << 20  # sending takes longer than adding, so an early start saves time
 
     def __init__(
         self,
@@ -86,7 +86,9 @@ class TwoLevelReducer(ArrayReducer):
         return found
 
     def _here(self, part: Callable[[SharedMemoryReducer], Result], alone: Result) -> Result:
-        """Run the part within this machine. If it detects different calls, notify the other machines."""
+        """Run the part of a call that takes place within this machine. If it detects different calls, notify the other
+        machines.
+        """
         if self._local is None:
             return alone
         try:
@@ -97,7 +99,7 @@ class TwoLevelReducer(ArrayReducer):
             raise
 
     def _across(self, part: Callable[[TcpReducer], Result]) -> Result | None:
-        """Run the part between the machines."""
+        """Run the part of a call that takes place between the machines."""
         between = self._between
         return self._led((lambda: part(between)) if between is not None else None)
 

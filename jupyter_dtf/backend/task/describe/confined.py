@@ -123,7 +123,7 @@ def _landlock(libc: ctypes.CDLL) -> bool:
     if version < 1:
         return False
     files = (1 << 13) - 1
-    files &= ~(1 << 2 | 1 << 3)  # these bits allow reading files and directories
+    files &= ~(1 << 2 | 1 << 3)  # these bits would forbid reading files and directories
     files |= (version >= 2) << 13 | (version >= 3) << 14 | (version >= 5) << 15
     rules = struct.pack("=QQ", files, 0b11 if version >= 4 else 0)[: 16 if version >= 4 else 8]
     ruleset = libc.syscall(444, rules, ctypes.c_size_t(len(rules)), 0)

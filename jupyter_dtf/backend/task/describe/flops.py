@@ -1,4 +1,4 @@
-"""The number of floating-point operations of TensorFlow operations, from their static shapes."""
+"""Counts the floating-point operations of TensorFlow operations, based on their static shapes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MOVES = {
 
 
 def of_operation(operation: tf.Operation) -> int:
-    """Return the number of floating-point operations: two for each multiply-add, one for each element of other results,
-    and 0 if shapes are unknown.
+    """Return the number of floating-point operations: two for each multiply-add, one for each element of the results of
+    other arithmetic, and 0 if shapes are unknown.
     """
     kind = operation.type
     if kind in _MOVES or not operation.outputs:

@@ -1,6 +1,7 @@
 """Validation of the classes and functions in a model's configuration.
 
-Only Keras's own classes and functions are accepted, except those that run code from the configuration.
+Keras's own classes and functions are accepted, except those that run code from the configuration. All others are
+rejected.
 
 A configuration is a tree of ``{"class_name", "config", "module", "registered_name"}`` dicts, and deserializing it
 creates an object for each of them: Keras imports the named modules and looks up registered classes, and some layers run

@@ -78,8 +78,8 @@ def layers_by_id(model: Any, input_shapes: Any = None) -> dict[str, Any]:
 
 
 def _traced(model: Any, input_shapes: Any) -> tuple[Any, list[_Call], list[str]]:
-    """Return an example, the layer calls that it causes, and notes. The calls are in the order in which they end, so
-    the model's own call is last.
+    """Return an example (see ``example``), the layer calls that are made when the model is called with it, and notes
+    for the user. The calls are in the order in which they end, so the model's own call is last.
     """
     if not isinstance(model, keras.Model):
         raise InvalidInput(f"`model` must be a keras.Model, got {model!r:.200}", field="model")
@@ -96,7 +96,9 @@ def _call(model: Any, example: Any) -> None:
 
 
 def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
-    """Return the TensorSpecs of one example, in the structure that the model accepts, and notes."""
+    """Return a pair: the TensorSpecs of one example, in the structure that the model accepts, and notes for the user
+    about assumptions, such as unknown dimensions taken to be 1.
+    """
     if input_shapes is not None:
         given = _specs(input_shapes)
     elif getattr(model, "inputs", None):
@@ -121,7 +123,7 @@ def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
 
     specs = tf.nest.map_structure(one, given)
     if unknown:
-        return specs, [f"Unknown dimensions are assumed to be 1: {sorted(unknown)}. Pass input_shapes"]
+        return specs, [f"Unknown dimensions (indices {sorted(unknown)}) are assumed to be 1. Pass input_shapes"]
     return specs, []
 
 
@@ -198,7 +200,9 @@ def _layers(model: Any, calls: Sequence[_Call]) -> dict[str, Layer]:
 
 
 def _slots_per_parameter(model: Any) -> float:
-    """Return how many values the optimizer keeps per trainable parameter, by trying it on one variable."""
+    """Return the number of values that the optimizer keeps per trainable parameter, found by building it for one
+    variable.
+    """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
         return 0.0
@@ -212,7 +216,7 @@ def _slots_per_parameter(model: Any) -> float:
 def _edges(
     calls: Sequence[_Call], inputs: Sequence[tf.Tensor], layers: dict[str, Layer], examples: int
 ) -> tuple[list[Edge], list[list[str]]]:
-    """Return the edges between layers, and a list of the layers that use each of the model's inputs."""
+    """Return the edges between layers, and for each of the model's inputs, a list of the layers that use it."""
     origins: dict[int, str | int] = {id(tensor): number for number, tensor in enumerate(inputs)}
     sizes: dict[tuple[str, str], int] = {}
     taken: list[set[str]] = [set() for _ in inputs]

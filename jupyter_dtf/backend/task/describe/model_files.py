@@ -1,5 +1,5 @@
-"""Reading of a Keras model's configuration from a file as plain data. No name in the file is looked up, no object is
-built, and no code is run here.
+"""Reads a Keras model's configuration from a file as plain data. No name in the file is looked up, no object is built,
+and no code is run here.
 
 A ``.keras`` file is a zip archive with ``config.json``; an ``.h5`` file has JSON in attributes of its root. Weights are
 not read.
@@ -39,7 +39,9 @@ class Configuration:
 
 
 def read_configuration(path: Path) -> Configuration:
-    """Read the configuration of a ``.keras`` or ``.h5`` file. Raises InvalidInput."""
+    """Read the configuration of a ``.keras`` or ``.h5`` file. Raises InvalidInput for other files, or if it is not
+    valid.
+    """
     if path.suffix not in SUFFIXES:
         raise InvalidInput(
             f"`path` must be a SavedModel or a file whose name ends in {' or '.join(SUFFIXES)}, got {path.name!r}",
@@ -100,7 +102,7 @@ def _attribute(path: Path, content: Any, name: str) -> dict[str, Any] | None:
 
 
 def _object(path: Path, what: str, text: str | bytes) -> dict[str, Any]:
-    """Decode a JSON object within limits. Raises InvalidInput."""
+    """Decode a JSON object. Raises InvalidInput if it is not valid, or is too large or too deeply nested."""
 
     def refused(rule: str) -> InvalidInput:
         return InvalidInput(f"{path.name}: {what} {rule}", field="path")

@@ -1,4 +1,4 @@
-"""Rebuilding Keras models from a file's configuration, with only Keras's own classes and without the weights."""
+"""Rebuilds Keras models from a file's configuration, with only Keras's own classes and without the weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from .model_files import Configuration
 
 
 def rebuilt(configuration: Configuration, what: str) -> Any:
-    """Return the model, not compiled. Raises InvalidInput, or whatever Keras raises for an invalid configuration."""
+    """Return the model without compiling it. Raises InvalidInput, or whatever Keras raises for an invalid
+    configuration.
+    """
     check_classes(configuration.model, what)
     config = _without_compiling(copy.deepcopy(configuration.model))
     with _as_keras_reads():

@@ -175,7 +175,7 @@ class _Inlining:
         return Tensor(Operation(name, node, [], self._graph), 0, like.shape, like.dtype)
 
     def finished(self, outputs: list[Tensor]) -> Graph:
-        """Return the graph, with an additional operation that uses each output."""
+        """Return the graph, extended by one operation per output that uses this output."""
         for number, tensor in enumerate(outputs):
             node = tf.compat.v1.NodeDef(name=f"output_{number}", op="Identity")
             operation = Operation(node.name, node, [tensor], self._graph)
@@ -190,7 +190,8 @@ class _Inlining:
         """Inline a function with these arguments. Returns its outputs."""
         if self._deep >= MAX_CALLS_DEEP:
             raise InvalidInput(
-                f"A SavedModel's functions must call each other at most {MAX_CALLS_DEEP} deep, got more", field="path"
+                f"A SavedModel's functions must call each other at most {MAX_CALLS_DEEP} levels deep, got more",
+                field="path",
             )
         self._deep += 1
         names = [argument.name for argument in definition.signature.input_arg]
@@ -261,7 +262,7 @@ def _in_order(nodes: Iterable[Any]) -> list[Any]:
 
 
 def _outputs(node: Any) -> tuple[dict[str, int], list[tf.DType]]:
-    """Return the index of the first tensor of each named output of a node, and all dtypes."""
+    """Return the index of the first tensor of each output of a node, keyed by the output's name, and all dtypes."""
     definition = op_def_registry.get(node.op)
     if definition is None:  # an operation from another library
         count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1

@@ -117,7 +117,9 @@ class _Reading:
         )
 
     def _edges(self, names: dict[Scope, str]) -> tuple[list[Edge], list[list[str]]]:
-        """Return the edges between layers, through operations outside layers, and the layers that use each argument."""
+        """Return the edges between layers, including those through operations outside of layers, and for each argument,
+        the layers that use it.
+        """
         origins: dict[str, dict[str, tuple[Scope, int]]] = {}  # keyed by tensor: the layer outputs that it depends on
         given = {argument.tensor: number for number, argument in enumerate(self._arguments)}
         arguments: dict[str, set[int]] = {}  # keyed by tensor: the arguments that it uses directly
@@ -146,7 +148,9 @@ class _Reading:
 
 
 def _scope(operation: Operation) -> Scope:
-    """Return an operation's scope, without inlined calls; for reads of variables, the layer's scope."""
+    """Return an operation's scope, without inlined calls. For a read of a variable, this is the layer's scope; for
+    other operations that do no work, it is empty.
+    """
     parts = [part for part in operation.name.split("/") if not part.startswith(_CALLS)]
     if parts and parts[-1] == _READ:
         return tuple(parts[:-2])

@@ -15,7 +15,7 @@ In a Dask worker, or in any process of the same user and machine (``backend/mach
         outlet.end("input")                 # ends the feed, after everything put before
         results = outlet.take("output", 3)  # waits for three results; fewer if there are no more
 
-Queues are created when first used. Several outlets may feed one queue, whose items are in the order in which they were
+Queues are created when first used. Several outlets may feed one queue. Its items are in the order in which they were
 received. If an outlet's process dies, or an exception leaves the outlet's ``with`` block, the queues that it has fed
 fail. If the task dies, all outlets raise ConnectionError.
 """
@@ -54,8 +54,8 @@ empty.
 """
 _CHUNK = 1 << 20
 _LOOK_S = 0.5
-"""The interval, in seconds, for checking whether a connection that expects no data is closed. Only polling detects
-this.
+"""The interval, in seconds, between checks whether a connection from which no data is expected has been closed. Only
+polling detects this.
 """
 
 
@@ -141,7 +141,7 @@ class Inlet:
 
         Raises:
             EOFError: At the end of the feed.
-            ConnectionError: If a sender has died.
+            ConnectionError: If a sender has died, or the inlet is closed.
             queue.Empty: After ``timeout`` seconds.
             Exception: The error with which a sender ended the queue.
         """
@@ -203,7 +203,9 @@ class Inlet:
             raise ConnectionError("The inlet of this task is closed")
 
     def _wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait for a condition while holding the lock. Returns False on timeout. Raises ConnectionError if closed."""
+        """Wait for a condition. The caller must hold the lock. Returns False on timeout. Raises ConnectionError if
+        closed.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         while not until():
             self._check_open()

@@ -149,7 +149,7 @@ class CustomObjects:
                 _get_class_or_fn_config=get_config,
                 serialize_with_public_class=serialize_with_public_class,
                 record_object_after_serialization=record_object_after_serialization,
-                types=types.SimpleNamespace(FunctionType=_Nothing),  # disables its check for lambdas
+                types=types.SimpleNamespace(FunctionType=_Nothing),  # disables Keras's check for lambdas
             ),
         ):
             yield
@@ -186,7 +186,7 @@ class CustomObjects:
         given: dict[str, Any] = {}
         from_config = getattr(type(obj), "from_config", None)
         if getattr(from_config, "__qualname__", "").partition(".")[0] in _PASS_ON:
-            # Names would not be resolved on the way to __init__.
+            # Keras would not resolve names on the way to __init__.
             config = {key: value for key, value in config.items() if key not in _COMMON or _takes(type(obj), key)}
             config = self._as_given(config, given)
         described = _Config(serialization_lib.serialize_dict(config))
@@ -240,7 +240,8 @@ class CustomObjects:
         return file.getvalue()
 
     def _names_of_the_users(self, config: Any) -> dict[str, Any]:
-        """Return the user's objects, registered or held by layers, whose names the configuration has as plain strings.
+        """Return the user's objects, registered or held by layers, whose names occur as plain strings in the
+        configuration. They are keyed by name.
 
         The user's own ``get_config`` may return a name that the user's own ``from_config`` looks up.
         """
@@ -301,7 +302,7 @@ def names_known(objects: dict[str, Any]) -> Iterator[None]:
 
 
 def is_of_keras(obj: Any) -> bool:
-    """Return whether a task finds this class or function by its plain name, because it is Keras's or builtin."""
+    """Return whether a task finds this class or function by its plain name: whether it is Keras's or built in."""
     if isinstance(obj, type):
         return obj.__module__.startswith("keras.") or obj.__module__ == "builtins"
     found = _keras_names(getattr(obj, "__name__", ""))
@@ -330,7 +331,7 @@ def _takes(kind: type, argument: str) -> bool:
 
 
 def _owned(model: Any) -> dict[int, str]:
-    """Return the ids of a model's layers, optimizer and variables, with their names."""
+    """Return the names of a model's layers, optimizer and variables, keyed by the objects' ids."""
     owned = {id(layer): layer.name for layer in model._flatten_layers()}
     owned.update({id(variable): variable.path for variable in model.variables})
     optimizer = getattr(model, "optimizer", None)
@@ -341,7 +342,7 @@ def _owned(model: Any) -> dict[int, str]:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Rejects parts of the model that is being described, because a copy of them would not be trained."""
+    """A pickler that rejects parts of the model being described, because copies of them would not be trained."""
 
     def __init__(self, file: io.BytesIO, owned: dict[int, str]) -> None:
         super().__init__(file, protocol=5)
@@ -355,7 +356,7 @@ class _Pickler(cloudpickle.Pickler):
             raise InvalidInput(
                 "A function or object that is part of a model must not hold a variable that the model does not track, "
                 f"got one that holds {obj.name!r}: each task would have a copy that is never updated. Make it a weight "
-                "of a layer or of the model (add_weight), or its value a constant",
+                "of a layer or of the model (add_weight), or make its value a constant",
                 field="model",
             )
         if id(obj) in self._owned:

@@ -100,13 +100,14 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
     )
     if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):
         raise InvalidInput(
-            f"The model has layers that several of its parts share, which Keras rebuilds separately. {OTHER_WAY}"
+            f"Several parts of the model share layers, which Keras would rebuild once for each part. {OTHER_WAY}"
         )
     return packed
 
 
 def unpack(packed: PackedModel) -> Any:
-    """Rebuild a model, compiled if it was packed compiled. It may not be built; ``restore`` sets its weights and state.
+    """Rebuild a model. It is compiled if it was packed with its compile arguments. It may not be built yet; ``restore``
+    sets its weights and state.
 
     Raises InvalidInput if the configuration cannot be turned into a model.
     """
@@ -167,7 +168,7 @@ def _undrawn() -> Iterator[None]:
 
 
 def restore(model: Any, packed: PackedModel) -> None:
-    """Set a built model's weights, optimizer state (if it was packed compiled) and all other packed state.
+    """Set a built model's weights, optimizer state (if it was packed with the model) and all other packed state.
 
     Raises InvalidInput if the rebuilt model has different variables.
     """
@@ -219,7 +220,7 @@ def assign(variables: list[Any], values: list[Any], what: str) -> None:
 
 
 def batch_spec(batch: Any) -> Any:
-    """Return a batch's structure with the shape and dtype name of each leaf: a TensorSpec, None or a NoneTensorSpec."""
+    """Return a batch's structure with the shape and dtype name of each TensorSpec, and None for any other leaf."""
     return _map(lambda leaf: _Leaf(tuple(leaf.shape), leaf.dtype.name) if hasattr(leaf, "shape") else None, batch)
 
 

@@ -53,11 +53,11 @@ class ExtraState:
     slots_of: list[int] | None = None
     """The indices of the weights that the optimizer was built for, if these differ from the trainable ones."""
     trainable: list[bool] = field(default_factory=list)
-    """Whether each weight is trainable."""
+    """For each weight, whether it is trainable."""
     trainable_layers: list[bool] = field(default_factory=list)
-    """Whether each layer is trainable."""
+    """For each layer, whether it is trainable."""
     aside: list[list[Any]] = field(default_factory=list)
-    """The variables of each layer that one of the user's classes holds but that Keras does not track."""
+    """For each layer that one of the user's classes holds but Keras does not track, its variables."""
     not_decayed: list[int] = field(default_factory=list)
     """The indices of the weights passed to ``exclude_from_weight_decay``."""
     not_decayed_names: str = ""
@@ -95,7 +95,7 @@ def give_own(model: Any, more: ExtraState) -> None:
 
 
 def give_more(model: Any, more: ExtraState) -> None:
-    """Restore the remaining extra state of a model with all its weights. Raises InvalidInput if its layers differ."""
+    """Restore the remaining extra state of a model that has all its weights. Raises InvalidInput if layers differ."""
     layers = model._flatten_layers()
     if more.layers and len(layers) != more.layers:
         raise InvalidInput(

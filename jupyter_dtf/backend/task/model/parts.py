@@ -1,4 +1,4 @@
-"""References to the parts of a model that are valid in every process.
+"""References to a model's parts, which are valid in every process.
 
 A reference denotes the same part in a model and in the model's copy in a task. Importing this module does not import
 Keras.
@@ -50,7 +50,9 @@ def _parts(model: Any) -> Iterator[tuple[Reference, Any]]:
 
 
 def _layers(layer: Any, path: tuple[int, ...], seen: set[int]) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Yield a layer and those inside it, each with its path of indices. Building a model only appends layers."""
+    """Yield a layer and the layers inside it, each with its path of indices. The paths stay valid when the model is
+    built, because building only appends layers.
+    """
     if id(layer) in seen:
         return
     seen.add(id(layer))

@@ -50,7 +50,8 @@ def ask(model: Any, arrays: Any, spec: Any) -> Question | None:
         spec: The spec of a batch, from ``keras_io.batch_spec``, for generated data.
 
     Returns:
-        None if the model cannot be called, for example because it has a ``train_step`` but no ``call``.
+        The examples with the outputs; None if the model cannot be called, for example because it has a ``train_step``
+        but no ``call``.
     """
     try:
         batch = _made_up(spec) if arrays is None else _first(arrays, _examples(model, arrays))
@@ -60,7 +61,8 @@ def ask(model: Any, arrays: Any, spec: Any) -> Question | None:
 
 
 def difference(model: Any, question: Question) -> str:
-    """Describe how a model's outputs differ from those in its task; empty if they do not.
+    """Return a description of how a model's outputs differ from its outputs in the task, or an empty string if they do
+    not.
 
     The result is also empty if the outputs are not even reproducible here, or if the model cannot be called here, such
     as a GPU model on a machine without GPUs.
@@ -131,7 +133,7 @@ def _tolerance(model: Any) -> float:
 
 
 def _examples(model: Any, arrays: tuple[Any, Any, Any]) -> int:
-    """Return how many examples to use: fewer for large models, which are slow, and for large examples."""
+    """Return the number of examples to use: fewer for large models, which are slow, and for large examples."""
     leaves = _leaves(arrays)
     size = sum(leaf[:1].nbytes for leaf in leaves)
     count = min(EXAMPLES, BYTES // max(size, 1), 1 + EXAMPLES * _LARGE_MODEL // max(model.count_params(), 1))
@@ -156,7 +158,9 @@ def _leaves(arrays: Any) -> list[Any]:
 
 
 def _made_up(spec: Any) -> tuple[Any, Any, Any] | None:
-    """Generate a small batch, for datasets: reading another batch from them could have side effects."""
+    """Generate a small batch in place of one from a dataset, because reading another batch from it could have side
+    effects. Return None if it would not be small.
+    """
     random = np.random.default_rng(0)
 
     def made(leaf: Any) -> Any:
@@ -190,7 +194,7 @@ def _specs(spec: Any) -> list[Any]:
 def _compared(here: Answer, there: Answer) -> str:
     tolerance = max(here.tolerance, there.tolerance)
     if [a.shape for a in here.outputs] != [b.shape for b in there.outputs]:
-        return f"it has {len(here.outputs)} outputs with different shapes here"
+        return f"it has {len(here.outputs)} outputs here, and their number or shapes differ"
     for number, (ours, theirs) in enumerate(zip(here.outputs, there.outputs, strict=True)):
         distance = _distance(ours, theirs, tolerance)
         if distance > tolerance:

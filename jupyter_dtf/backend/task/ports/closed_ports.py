@@ -25,9 +25,9 @@ def unguarded(why: str) -> str:
     return (
         f"{why[:1].upper()}{why[1:]}. TensorFlow's servers listen on every interface without authentication: "
         "anyone who can reach such a port, including other users of this machine, can run graphs there, and read and "
-        "write your files. In-graph training and pipelines over several tasks, servers, and programs that start one "
-        "have such ports; all-reduce and parameter servers on one machine do not. Use a machine that nobody else uses, "
-        "and keep its ports behind a firewall."
+        "write your files. Such ports are opened by in-graph training and pipelines over several tasks, by servers, "
+        "and by programs that start TensorFlow servers, but not by all-reduce and parameter servers on one machine. "
+        "Use a machine that nobody else uses, and keep its ports behind a firewall."
     )
 
 

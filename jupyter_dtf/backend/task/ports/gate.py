@@ -47,7 +47,7 @@ def listens(row: list[str], port: int) -> bool:
 
 
 def owner(peer: tuple[str, int], here: tuple[str, int], rows: list[list[str]]) -> int | None:
-    """Return the user id of the socket ``peer`` connected to ``here``; None if no local process has it."""
+    """Return the user id of the local socket at ``peer`` that is connected to ``here``; None if there is none."""
     wanted = {(_in_table(*peer, family), _in_table(*here, family)) for family in (socket.AF_INET, socket.AF_INET6)}
     for row in rows:
         if (row[1], row[2]) in wanted and row[9] != "0":  # the inode: 0 if no process has the socket any more
@@ -69,7 +69,9 @@ def _in_table(host: str, port: int, family: int) -> str:
 
 @dataclass
 class _Door:
-    """A server's port: the socket on which connections arrive, and the port from which they are forwarded."""
+    """A guarded port. ``listener`` accepts the connections intended for the server; ``source`` holds the local port
+    from which they are forwarded to it.
+    """
 
     port: int
     listener: socket.socket

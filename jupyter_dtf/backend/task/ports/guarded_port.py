@@ -1,4 +1,4 @@
-"""Guarded ports: restricts who can connect to the TensorFlow server that listens at a port.
+"""Guarded ports, which restrict who can connect to the TensorFlow server that listens there.
 
 TensorFlow servers listen on all interfaces without authentication. Guarding them needs neither privileges nor support
 from TensorFlow: sockets that listen at the same port with SO_REUSEPORT share incoming connections, and a classic BPF
@@ -34,7 +34,7 @@ _BACKLOG = 128
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30
 _EQUAL, _JUMP, _RETURN = 0x15, 0x05, 0x06
 _NETWORK = 0xFFF00000  # SKF_NET_OFF: offsets from here are relative to the IP header
-_TO_GUARD, _TO_SERVER = 0, 1  # in the order in which they started listening
+_TO_GUARD, _TO_SERVER = 0, 1  # indices of sockets, in the order in which they started listening
 
 _DIGITS = {socket.AF_INET: 8, socket.AF_INET6: 32}  # the length of addresses in /proc/net/tcp and tcp6
 _PROBE_S = 2.0
@@ -43,7 +43,7 @@ _PROBE_S = 2.0
 class Guard:
     """Guards a ``port`` (0: a free one). ``machines`` are addresses from which any user may reach the server.
 
-    Raises OSError if the system does not support it. Until ``close``, connections to the port are queued but not
+    Raises OSError if the system does not support guards. Until ``close``, connections to the port are queued but not
     accepted, so a guard without a gate seals the port. The sockets are kept as bare descriptors, which are not closed
     at interpreter exit, because TensorFlow is still listening then.
     """
@@ -61,7 +61,9 @@ class Guard:
             self.source, self.listener = source.detach(), listener.detach()
 
     def aim(self) -> bool:
-        """Direct admitted connections to the newest server on this port. Returns whether it is behind the guard."""
+        """Direct admitted connections to the newest server on this port. Returns whether that server is behind the
+        guard.
+        """
         there = [row[1].partition(":")[0] for row in gate.tables() if gate.listens(row, self.port)]
         behind = [address for address in there if len(address) == _DIGITS[self.family]]
         if len(behind) > _TO_SERVER + 1:

@@ -72,7 +72,7 @@ def _key(name: str, scopes: Mapping[str, str]) -> Key:
 
 
 def _layer(name: str, scopes: Mapping[str, str]) -> str:
-    """Return the layer of the innermost enclosing scope."""
+    """Return the layer of the innermost enclosing scope, or an empty string if there is none."""
     path = name
     while path := path.rpartition("/")[0]:
         if path in scopes:
@@ -92,12 +92,12 @@ def shared_out(
     Args:
         graph: The layers.
         traced: The attributed times of each traced step.
-        step_s: The duration of a step that is not traced.
+        step_s: The duration in seconds of a step that is not traced.
         microbatches: The number of microbatches per step.
 
     Returns:
-        The seconds of the forward pass, the backward pass and the update of each layer, and the remaining seconds of a
-        step.
+        A pair: the seconds of each layer's forward pass, backward pass and update, keyed by the layer's id; and the
+        remaining seconds of a step.
     """
     passes = {
         (layer.id, phase): statistics.median(

@@ -24,12 +24,15 @@ from . import ProfileJob
 from .attribution import Key, attribute, shared_out
 
 _WARM, _TIMED, _TRACED = 3, 12, 8
-"""The numbers of steps. More steps are timed if they are short; only the faster half of the traced steps is used."""
+"""The numbers of warm-up steps, timed steps and traced steps. More steps are timed if they are short; only the faster
+half of the traced steps is used.
+"""
 _TIMED_S = 2.0
 
 
 def layer_seconds(model: Any, job: ProfileJob, device: str, ctx: Any) -> tuple[dict[str, list[float]], float]:
-    """Return the seconds of each layer's forward pass, backward pass and update, and the remaining seconds of a step.
+    """Return a pair: the seconds of each layer's forward pass, backward pass and update, keyed by the layer's id; and
+    the remaining seconds of a step.
 
     The model is trained on the device for some steps, with random data and a simple loss.
     """

@@ -16,7 +16,9 @@ _TIMES = 7
 
 
 def transfers(own: str, others: list[str], ctx: Any) -> list[list[float]]:
-    """Return ``[bytes, one-way seconds]`` of transfers between ``own`` and each of the other devices."""
+    """Return ``[bytes, one-way seconds]`` for each of the other devices and each size, measured by sending data from
+    ``own`` to the device and back.
+    """
     return [
         [size, _seconds([own if hop % 2 == 0 else other for hop in range(_HOPS + 1)], size, ctx) / _HOPS]
         for other in others
@@ -62,4 +64,4 @@ def _time(graph: Any, run: Any, before: Any, ctx: Any) -> float:
             begin = time.perf_counter()
             session.run(run)
             seconds.append(time.perf_counter() - begin)
-    return statistics.median(seconds[1:])  # the first one sets up the tasks
+    return statistics.median(seconds[1:])  # the first run sets up the tasks

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Together:
-    """The barrier on the side of one task. Every task of a run must create one; it uses the task's server."""
+    """One task's side of the barrier. Every task of a run must create one; it uses the task's server."""
 
     def __init__(self, ctx: Any) -> None:
         self._graph = tf.Graph()

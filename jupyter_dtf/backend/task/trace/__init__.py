@@ -1,4 +1,4 @@
-"""Traces of the operations that ran and their devices.
+"""Traces, which show the operations that ran, when, and on which devices.
 
 Session steps are traced with RunMetadata, functions and eager operations with TensorFlow's profiler.
 """

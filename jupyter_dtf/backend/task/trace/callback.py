@@ -10,7 +10,7 @@ from .tracer import Tracer
 
 
 def trace_callbacks(tracer: Tracer | None, done: int = 0) -> list[Any]:
-    """Return the callbacks that report the steps of ``fit`` to a tracer; none without a tracer.
+    """Return the callbacks that report the steps of ``fit`` to a tracer, or an empty list without a tracer.
 
     ``done`` is the number of steps in the epochs before the one with which ``fit`` begins.
     """

@@ -8,7 +8,9 @@ _PART = re.compile(r"/(?P<key>job|replica|task|device|cpu|gpu):(?P<value>[^/]+)"
 
 
 def parts(device: str) -> dict[str, str]:
-    """Return ``job``, ``task``, ``type`` and ``index`` of a device string, if present. ``*`` counts as missing."""
+    """Return the parts of a device string, keyed by ``job``, ``task``, ``type`` and ``index``. Missing parts, and parts
+    that are ``*``, are omitted.
+    """
     found: dict[str, str] = {}
     for match in _PART.finditer(device):
         key, value = match["key"].lower(), match["value"]

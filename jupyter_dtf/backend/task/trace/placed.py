@@ -32,7 +32,7 @@ _TRIVIAL = frozenset(
     }
 )
 _INT32 = 3  # DT_INT32: sizes and indices, which TensorFlow keeps in host memory
-# Instead of these, the operations of their bodies run, with names derived from the call's.
+# TensorFlow replaces these with the operations of their bodies, whose names are derived from the call's name.
 _INLINED = frozenset(
     {
         "Case",
@@ -68,7 +68,7 @@ class Displaced(NamedTuple):
         if self.what == "folded":
             return (
                 f"{head}did not run: its value depends on constants alone and was computed once, before the first step "
-                f"(see {self.into}). With its inputs fed through placeholders, it would run"
+                f"(see {self.into}). It would run if its inputs were fed through placeholders"
             )
         if self.what == "fused":
             return f"{head}ran as a part of {self.into} on {self.ran}"

@@ -23,8 +23,8 @@ HELLO, BEGIN, END = "jupyter_dtf_records_steps", "jupyter_dtf_step_begins", "jup
 def listen(identity: int, begin: Callable[[int, int, int, int], None], end: Callable[[int], None]) -> list[Any]:
     """Let clients of this task's devices call ``begin(step, count, last, profile)`` and ``end(step)``.
 
-    They can do so while the result is referenced. ``identity`` is a number that identifies the run; clients of other
-    runs are rejected.
+    They can do so while the caller keeps the returned list. ``identity`` is a number that identifies the run; clients
+    of other runs are rejected.
     """
 
     def on_hello(numbers: Any) -> Any:
@@ -46,7 +46,7 @@ def listen(identity: int, begin: Callable[[int, int, int, int], None], end: Call
 
 
 def others(task: str, identity: int) -> list[str]:
-    """Return a device of each other task of the run that can record steps and whose devices this process uses.
+    """Return one device of each other task of the run that can record steps, if this process uses the task's devices.
 
     ``task`` is the name of this task, such as ``worker:1``; ``identity`` is the number of the run.
     """

@@ -22,9 +22,10 @@ def run(session: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None, step: i
 
 
 def full_trace(options: Any = None, *, profiling: bool = False) -> Any:
-    """Return RunOptions like ``options`` that trace the step on all tasks and return the graphs that ran.
+    """Return a copy of ``options`` that also makes TensorFlow trace the step on all tasks and return the graphs that
+    ran.
 
-    ``profiling`` is whether the session runs in this process while the process's only profiler is active.
+    ``profiling`` is whether the session runs in this process while its profiler is active. A process has only one.
     """
     traced = tf.compat.v1.RunOptions()
     if options is not None:

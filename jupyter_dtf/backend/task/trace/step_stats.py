@@ -1,4 +1,4 @@
-"""Conversion of a session step's RunMetadata to rows. Pure: only reads fields of a decoded protocol buffer."""
+"""Conversion of a session step's RunMetadata to rows of a trace. Pure: only reads fields of decoded messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .device_names import plain
 from .transfers import Transfers
 
 _NO_OPERATIONS = ("_SOURCE", "_SINK", "RecvTensor")
-# "[mklcpu 1.0MB 1.0MB] b = _MklMatMul(a, a)"
+# For example, "[mklcpu 1.0MB 1.0MB] b = _MklMatMul(a, a)"
 _LABEL = re.compile(r"(?:^|\s)\S+ = (?P<type>\w+)\(")
 
 

@@ -28,8 +28,9 @@ class StepRecorder:
 
     Starting from the step before the first, the graphs that run are collected, because only they contain the devices of
     operations. Traces of session steps are added with ``add``. ``on_done`` is called once, when the complete trace is
-    written. All methods except ``add`` must be called from one thread. Other tasks of the run ``identity`` record the
-    same steps if this task's functions run on their devices. ``number`` is the number of the profile within the run.
+    written. All methods except ``add`` must be called from one thread. Other tasks of the run, which ``identity``
+    identifies, record the same steps if this task's functions run on their devices. ``number`` is the number of the
+    profile within the run.
     """
 
     def __init__(
@@ -156,7 +157,9 @@ class StepRecorder:
 
 
 def _devices(metadata: Any, task: str) -> dict[str, str]:
-    """Return the device of each node of all functions that ran; the task alone for a name on several devices."""
+    """Return the device of each node of the functions that ran, keyed by the node's name. For a name that occurs on
+    several devices, this is only the task.
+    """
     found: dict[str, str] = {}
     doubtful = set()
     for function in metadata.function_graphs:

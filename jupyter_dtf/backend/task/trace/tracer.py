@@ -22,7 +22,7 @@ _NOTHING = nullcontext()
 
 
 class Tracer:
-    """Tracks where the steps of a task begin and end, and has the requested steps recorded.
+    """Tracks when the steps of a task begin and end, and records the requested steps.
 
     ``on_done`` is called when the steps requested at the start of the run have been written. ``tell`` is called with an
     event at each stage of a later request. All methods except ``ask`` must be called from the thread that executes the
@@ -159,13 +159,13 @@ class Tracer:
             self._say(recorder.number, "left", first=first, last=last)
 
     def _guarded(self, recorder: StepRecorder, work: Callable[[], None]) -> None:
-        """Call ``work``. If it fails for a profile requested later, give up the profile rather than failing the run."""
+        """Call ``work``. If it fails for a profile requested later, abandon the profile instead of failing the run."""
         try:
             work()
         except Exception as error:
             if recorder.number == 0:
                 raise
-            logger.warning("A profile was given up", exc_info=error)
+            logger.warning("Profiling was abandoned", exc_info=error)
             recorder.give_up()
             self.recorder = None
             self._say(recorder.number, "failed", message=f"{type(error).__name__}: {error!s:.300}")

@@ -1,10 +1,10 @@
 """Transfers between tasks during a session step. Pure.
 
-A task logs each tensor that it receives, with the times of its request and its arrival. If the sender's operation ended
-after the request, the transfer starts when the operation ended: before that, the task was waiting for a result, not for
-the network. The master enables this log with messages that it does not wait for, so transfers are occasionally missing.
-Transfers that are in the graphs but not in the log are reconstructed: they start when the sender's operation ended, and
-end when the first operation that uses the result began.
+A task logs each tensor that it receives, with the times at which it requested and received the tensor. If the sender's
+operation ended after the request, the transfer starts when the operation ended: before that, the task was waiting for a
+result, not for the network. The master enables this log with messages whose arrival it does not await, so transfers are
+occasionally missing. Transfers that are in the graphs but not in the log are reconstructed: they start when the
+sender's operation ended, and end when the first operation that uses the result began.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class Transfers:
                 yield self._transfer(way, ready, self._used(way, ready), _size(made[way.source, name], int(slot or 0)))
 
     def _used(self, way: _Way, least: float) -> float:
-        """Return the start of the first operation that uses the tensor, or the end of the step if none is known."""
+        """Return the start of the first operation that uses the tensor, or the end of the step if none is known, but at
+        least ``least``.
+        """
         users = []
         for part in self._metadata.partition_graphs:
             received = {n.name for n in part.node if n.op == "_Recv" and n.attr["tensor_name"].s.decode() == way.edge}

@@ -1,4 +1,5 @@
-"""Conversion of TensorFlow's profile of functions and eager operations to rows. Pure: reads an XSpace's fields.
+"""Conversion of TensorFlow's profile of functions and eager operations to rows of a trace. Pure: only reads the fields
+of an XSpace.
 
 The host's plane has a line for each thread, with nested events. The executor's ``Process`` events contain the id of the
 step that they belong to; within them, each operation is an event ``name:Type``. An asynchronous operation (such as a
@@ -24,7 +25,7 @@ _OP = re.compile(r"(?P<op>[\w.][\w.\-/\\>]*):(?P<type>[A-Za-z_]\w*)$")
 _GPU = re.compile(r"/device:GPU:(\d+)")
 _EAGER = "EagerLocalExecute: "
 _NOT_SHOWN = frozenset({"_Arg", "_EagerConst", "_HostRecv", "_HostSend", "_Recv", "_Retval", "_Send"})
-_WORD_FROM_THE_CLIENT = "PyFunc"  # as an eager operation: trace/remote.py
+_WORD_FROM_THE_CLIENT = "PyFunc"  # the eager operation with which trace/remote.py sends messages
 _OWN_WORK = -1
 
 
@@ -106,7 +107,7 @@ def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[tuple[int, int, 
 
 
 def _executions(space: Any) -> Iterator[_Execution]:
-    """Yield each execution of an operation in any thread, in nanoseconds since the epoch."""
+    """Yield each execution of an operation in any thread, with its times in nanoseconds since the epoch."""
     begun_ns = _begun_ns(space)
     started: dict[int, _Event] = {}
     done: dict[int, _Event] = {}
@@ -122,7 +123,9 @@ def _executions(space: Any) -> Iterator[_Execution]:
 
 
 def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int, _Event]) -> Iterator[_Execution]:
-    """Yield the operations of one thread; starts and ends of asynchronous ones are collected separately."""
+    """Yield the operations of one thread. Collect starts and ends of asynchronous operations in ``started`` and
+    ``done``.
+    """
     works_until, is_function = 0, False
     eager, eager_until = "", 0
     for event in events:
@@ -138,7 +141,7 @@ def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int,
         elif event.name.startswith(_EAGER):
             eager, eager_until = event.name.removeprefix(_EAGER), event.end_ns
         elif event.name == "EagerKernelExecute":
-            is_operation = not eager.startswith("__") and eager != _WORD_FROM_THE_CLIENT  # "__": a function
+            is_operation = not eager.startswith("__") and eager != _WORD_FROM_THE_CLIENT  # "__...": a function
             if event.start_ns <= eager_until and is_operation:
                 yield _Execution(eager, eager, event.start_ns, event.end_ns, is_eager=True)
         elif is_function and event.start_ns <= works_until and (match := _OP.match(event.name)):
@@ -167,7 +170,9 @@ def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
 
 
 def _begun_ns(space: Any) -> int:
-    """Return the start of the profile in ns, if times of lines are relative to it; 0 if they are since the epoch."""
+    """Return the time, in nanoseconds since the epoch, to which the times of lines are relative: the start of the
+    profile, or 0.
+    """
     for plane in space.planes:
         if plane.name == "Task Environment":
             names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}

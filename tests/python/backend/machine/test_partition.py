@@ -53,15 +53,15 @@ def test_the_largest_example_is_known() -> None:
     ("parts", "message"),
     [
         ([np.zeros(3), np.zeros(2)], "got 3, 2 in partition 7 of x"),
-        ([np.float32(1)], "Partition 7 of x cannot be used: its arrays must have a first dimension"),
-        ([Examples([(1, 2), (1,)])], "Partition 7 of x cannot be used: its examples must be tuples of 2"),
+        ([np.float32(1)], "Partition 7 of x cannot be used: its arrays must have a batch dimension"),
+        ([Examples([(1, 2), (1,)])], "Partition 7 of x cannot be used: its examples must be tuples of length 2"),
         (
             [Examples([np.zeros(2), np.zeros(3)])],
             "Partition 7 of x cannot be used: all input arrays must have the same",
         ),
         ([FRAME.assign(a=[None, "b", 1])], "numbers, booleans or strings"),
         ([(np.zeros(2),) * 4], r"it must be x, \(x,\), \(x, y\) or \(x, y, sample_weight\), got 4 values"),
-        (["text"], "must be arrays or pandas objects, got 'text'"),
+        (["text"], "must consist of arrays or pandas objects, got 'text'"),
     ],
 )
 def test_what_cannot_be_used_is_a_sentence_that_names_the_partition(parts: list[Any], message: str) -> None:

@@ -132,7 +132,7 @@ def test_names_that_count_up_are_refused() -> None:
     with pytest.raises(InvalidInput, match="pass the changing part as `step`"):
         thinned.takes(Histogram, "one more")
     assert thinned.takes(Histogram, "step 0")
-    with pytest.raises(InvalidInput, match="`name` must be a string"):
+    with pytest.raises(InvalidInput, match="`name` must be a string with at least one character"):
         thinned.takes(Histogram, [])
 
 

@@ -93,7 +93,7 @@ def test_memory_grows_or_is_capped() -> None:
 def test_gpus_that_tensorflow_does_not_see_are_said() -> None:
     notes: list[Any] = []
     pinned_gpus.limit_memory(task(visible_gpus=["GPU-a", "GPU-b"]), lambda *note: notes.append(note), FakeConfig(1))
-    assert notes == [("warning", "TensorFlow does not see the GPUs", "It sees 1 of this task's 2 GPUs (GPU-a, GPU-b)")]
+    assert notes == [("warning", "TensorFlow does not see all GPUs", "It sees 1 of this task's 2 GPUs (GPU-a, GPU-b)")]
 
 
 def test_gpus_that_others_have_filled_are_said() -> None:

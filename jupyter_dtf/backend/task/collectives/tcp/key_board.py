@@ -18,7 +18,7 @@ _PATIENCE_S = 20.0
 
 
 class KeyBoard(Board):
-    """The board, as used by the first task and by the other tasks."""
+    """One task's access to the board, which the first task also hosts."""
 
     lasts = False  # hosted by the first task
 
@@ -79,7 +79,7 @@ class KeyBoard(Board):
             while True:
                 writes, length, rest = _HEAD.unpack(incoming.read(_HEAD.size))
                 key = bytes(incoming.read(length)).decode()
-                body = bytearray(rest)  # longer than the connection's buffer where a task waits in many calls
+                body = bytearray(rest)  # may exceed the connection's buffer if a task waits in many calls
                 incoming.read_into(memoryview(body))
                 text = body.decode(errors="replace")
                 if writes:

@@ -23,7 +23,7 @@ from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
 HANDSHAKE_S = 10.0
 """The time in seconds within which an incoming connection must authenticate itself."""
 KNOCKING = 200
-"""The maximum number of connections that are being authenticated. If another one arrives, the oldest is closed."""
+"""The maximum number of connections in authentication at a time. If another one arrives, the oldest is closed."""
 _BACKLOG = 128
 
 _HELLO = struct.Struct("<4sIH")  # magic, rank in the run, length of the group's name
@@ -43,7 +43,7 @@ class NotOurs(OSError):
 class Links:
     """The connections of the task ``rank``.
 
-    ``addresses`` has the ``host:port`` of each task of the run, in rank order. ``refused(host)`` is called in another
+    ``addresses`` holds the ``host:port`` of each task of the run, in rank order. ``refused(host)`` is called in another
     thread, once for each host from which a connection was rejected. The constructor raises Unavailable if the task
     cannot listen at its address.
     """
@@ -114,9 +114,9 @@ class Links:
                 nonces = mine + exactly(connected, NONCE_BYTES)
                 connected.sendall(hello + proof(self._secret, b"dials", nonces, hello))
                 if not is_proof(exactly(connected, PROOF_BYTES), self._secret, b"answers", nonces, hello):
-                    raise NotOurs("it does not know the run's secret")
+                    raise NotOurs("the program that listens there does not know the run's secret")
             if exactly(connected, 1) != _WELCOME:
-                raise NotOurs("it does not respond like a task")
+                raise NotOurs("the program that listens there does not respond like a task")
             connected.settimeout(None)
         except BaseException:
             connected.close()
@@ -225,8 +225,8 @@ class Links:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen at the address that the cluster uses for this machine, or on all interfaces if the machine does not have
-    that address, because a router translates it.
+    """Listen at the address that the cluster uses for this machine, or on all interfaces if the machine itself does not
+    have that address because a router translates it.
     """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
@@ -265,7 +265,7 @@ _lock = threading.Lock()
 
 
 def forget_links() -> None:
-    """Stop listening: this process joins another attempt of its run, which has other addresses and another secret."""
+    """Stop listening, because this process joins another attempt of its run, with other addresses and a new secret."""
     global _links
     with _lock:
         if _links is not None:

@@ -1,4 +1,4 @@
-"""The division of arrays for a ring: one chunk per task, in pieces. Pure."""
+"""Divides arrays among the tasks of a ring: one chunk per task, in pieces. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Piece = tuple[Part, ...]
 
 
 def chunks(sizes: Sequence[int], tasks: int, most: int) -> list[list[Piece]]:
-    """Concatenate arrays of the given sizes and return each task's chunk, in pieces of at most ``most`` items."""
+    """Divide the concatenation of arrays of the given sizes into one chunk per task. Return each chunk as a list of
+    pieces of at most ``most`` items.
+    """
     starts = [0, *accumulate(sizes)]
     bounds = [starts[-1] * task // tasks for task in range(tasks + 1)]
     return [

@@ -54,7 +54,7 @@ class Tls:
         return self._server.wrap_socket(connected, server_side=True)
 
     def dialled(self, connected: socket.socket) -> ssl.SSLSocket:
-        """Do the client's part of the handshake. The first reply shows whether the server accepted the certificate."""
+        """Do the client's part of the handshake. The server's first reply shows whether it accepted the certificate."""
         return self._client.wrap_socket(connected)
 
 
@@ -100,7 +100,7 @@ def _made(secret: bytes) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _as_file(data: bytes) -> Iterator[str]:
-    """Yield the path of a file with the data, which Python's ``ssl`` requires. On Linux, the file is not on disk."""
+    """Yield the path of a file with the data, because Python's ``ssl`` requires a file. On Linux, it is not on disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("run-certificate")
         try:

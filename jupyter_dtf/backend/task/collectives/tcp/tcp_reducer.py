@@ -34,7 +34,7 @@ from .wires import Broken, Incoming, Outgoing, Peer, Sender, Word, await_any
 
 _HEAD = struct.Struct(f"<{DIGEST_BYTES}sqq")  # digest of the call, total size to send, size of the following data
 _SMALL_BYTES = 1 << 15  # fits into a connection's buffers even if the other task does not read
-_ALL_SMALL_BYTES = 1 << 18  # the total that all tasks send to each other
+_ALL_SMALL_BYTES = 1 << 18  # the limit for the small data that a task sends to all others together
 _PIECE_BYTES = 1 << 18
 _FEW = 4  # up to this number, the parts of a piece are sent separately
 _WORD_S = 1.0  # the time in which the reason must arrive after a connection has ended
@@ -45,13 +45,13 @@ _VERDICT = b"\2" * DIGEST_BYTES  # not the digest of any call: overrides the oth
 
 
 class TcpReducer(ArrayReducer):
-    """The reducer over TCP.
+    """A reducer that exchanges data over TCP.
 
     ``ranks`` are the tasks' ranks in the run, ``rank`` is this task's index in ``ranks``, and ``group`` is the same in
     all tasks.
     """
 
-    bucket_bytes = 4 << 20  # a network takes longer than a sum, so an early start saves time
+    bucket_bytes = 4 << 20  # sending takes longer than adding, so an early start saves time
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class TcpReducer(ArrayReducer):
         return peer_lost(self._said_of(peer, word))
 
     def _gone(self, broken: Broken) -> tuple[Peer, Word] | None:
-        """Return the task that made the others leave, with its word; None if no task is known to have left."""
+        """Return the task that made the others leave, with its last ``Word``; None if no task is known to have left."""
         found = [(out.word(), out.peer) for out in self._out.values()]
         found += [(incoming.word, incoming.peer) for incoming in self._in.values()]
         for word in (Word.SILENT, Word.DIED, Word.FAILED, Word.LEFT, Word.FOLLOWED):

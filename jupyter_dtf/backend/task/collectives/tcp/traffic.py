@@ -1,4 +1,6 @@
-"""Statistics of exchanges with other machines: bytes and seconds, reported periodically, and at the end per peer."""
+"""Measures exchanges with other machines, in bytes and seconds. Reports figures periodically, and totals per peer at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ WORTH_TELLING_S = 10.0
 
 
 _MOST_PEERS = 8
-"""The maximum number of peers with figures: those to which the most bytes are sent. A ring has only one."""
+"""The maximum number of peers for which figures are reported: those that are sent the most bytes. A ring has only one.
+"""
 _WORTH_SHARE = 0.01
 """The share of all traffic above which a peer is reported; a smaller share is only the overhead of exchanges."""
 
@@ -48,7 +51,7 @@ class Traffic:
         self._before = _Sum(0.0, 0, step(), {})
 
     def add(self, seconds: float, out: Mapping[int, Outgoing]) -> None:
-        """Count an exchange that took ``seconds``."""
+        """Count an exchange that took ``seconds``, and report the figures every ``EVERY_S`` seconds."""
         self._seconds += seconds
         self._exchanges += 1
         now = time.monotonic()
@@ -71,7 +74,7 @@ class Traffic:
 
 
 class _Sum(NamedTuple):
-    """The totals at one time."""
+    """The totals up to a point in time."""
 
     seconds: float
     exchanges: int

@@ -88,7 +88,7 @@ def link_seconds() -> float:
 def prepare(connected: socket.socket, patience_s: float) -> None:
     """Disable delays of small messages, and make the connection fail after ``patience_s`` seconds without a reply.
 
-    Before that, TCP retransmits lost data.
+    Until then, TCP retransmits lost data.
     """
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -103,7 +103,7 @@ def prepare(connected: socket.socket, patience_s: float) -> None:
 def _is_silent(connected: socket.socket, patience_s: float) -> bool:
     """Return whether a connection has ended because the other machine did not respond.
 
-    The kernel provides this information, because ``ssl`` reports failed reads and writes as the end of the file.
+    This asks the kernel, because ``ssl`` reports failed reads and writes as the end of the file.
     """
     if sys.platform != "linux":
         return False
@@ -126,7 +126,7 @@ class Outgoing:
         self._sending_s = 0.0
         self._socket = connected
         self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # to check for data without decrypting it
-        self._lock = threading.Lock()  # TLS cannot be read and written at the same time
+        self._lock = threading.Lock()  # a TLS connection cannot be read and written at the same time
         self._word = Word.HERE
 
     def fileno(self) -> int:
@@ -167,7 +167,7 @@ class Outgoing:
         return self._word
 
     def await_word(self, seconds: float) -> Word:
-        """Wait at most ``seconds`` until the state of the other task is no longer HERE, and return the state."""
+        """Wait until the state of the other task is no longer HERE, for at most ``seconds``, and return the state."""
         if self.word() is Word.HERE:
             await_any([self], seconds)
         return self.word()

@@ -107,7 +107,7 @@ def test_several_inputs_by_name_and_unknown_dimensions() -> None:
     graph = describe(model)
     assert edges(graph) == [("pool", "both", 12)]
     assert inputs(graph) == [("one", [1, 1, 3], "float32", ["pool"]), ("two", [1, 3], "float32", ["both"])]
-    assert graph.notes == ["Unknown dimensions are assumed to be 1: [1]. Pass input_shapes"]
+    assert graph.notes == ["Unknown dimensions (indices [1]) are assumed to be 1. Pass input_shapes"]
     known = describe(model, input_shapes={"one": (None, 7, 3), "two": (None, 3)})
     assert inputs(known)[0] == ("one", [1, 7, 3], "float32", ["pool"])
     assert not known.notes
