@@ -133,7 +133,7 @@ class CudaKind(LocalKind):
 
 
 def _chosen(options: Mapping[str, Any]) -> list[GpuInfo]:
-    """Return the GPUs listed in the option ``gpus``, in that order; all if it is empty. Raises InvalidInput."""
+    """Return the GPUs listed in the option ``gpus``, in that order, or all if it is empty. Raises InvalidInput."""
     there = read_gpus()
     if not there:
         raise InvalidInput(

@@ -42,7 +42,7 @@ class DurableCluster(LocalCluster):
         self._changed()
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Override SpecCluster's method, which closes the nanny of a worker that is gone."""
+        """Override SpecCluster's method, which would close the nanny of a worker that is gone."""
         Cluster._update_worker_status(self, op, msg)
 
     async def _correct_state_internal(self) -> None:

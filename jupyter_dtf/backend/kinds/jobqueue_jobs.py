@@ -42,7 +42,7 @@ def jobs() -> dict[str, type[Any]]:
 
 @dataclass(frozen=True)
 class Question:
-    """A command that reports a job's state, without the job id, and the patterns that interpret its output."""
+    """A command that reports a job's state, to which the job's id is appended, and patterns to interpret the output."""
 
     command: tuple[str, ...]
     runs: str

@@ -1,4 +1,4 @@
-"""A minimal HTTP server in a scheduler's pod. It reports that the scheduler is healthy, and when it was last needed.
+"""A minimal HTTP server in a scheduler's pod. It reports the scheduler's health, and since when it is not needed.
 
 Kubernetes queries the health. Dask's operator queries the time, and deletes a cluster that has not been needed for its
 ``idleTimeout``.

@@ -46,7 +46,8 @@ class Setting:
         self.token = token
         self.port = 0
         self.fallback = ""
-        """This machine's address for a host that is reached over the loopback interface although others are not."""
+        """The address for hosts that SSH reaches over the loopback interface: this machine's address towards another
+        host, or empty if there is none. With the option ``interface``, the address of that interface, for all hosts."""
         self._machines = {paths.machine_name(): ssh_keeper.identity()}
 
     def machine_of(self, keeper: Keeper) -> str:
@@ -223,7 +224,7 @@ class SshCluster(SpecCluster):
         self._changed()
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` now, and whenever a host makes progress."""
+        """Call ``tell(hosts)`` with all requested hosts, now and whenever one of them makes progress or fails."""
         self._tell = tell
         self._changed()
 
@@ -286,7 +287,10 @@ async def _first_look(entry: HostEntry, options: Mapping[str, Any]) -> Keeper | 
 
 
 def _listen_at(options: Mapping[str, Any], keepers: Sequence[Keeper], setting: Setting) -> str:
-    """Return the address for the scheduler to listen on: one that all hosts can reach, or all addresses."""
+    """Return the address for the scheduler to listen on: one that all hosts can reach or, if there is none, ``ANY``.
+
+    Sets ``setting.fallback``. Raises InvalidInput if the network interface does not exist.
+    """
     if options["interface"]:
         try:
             setting.fallback = get_ip_interface(options["interface"])

@@ -76,7 +76,7 @@ def is_known(entry: HostEntry, options: Mapping[str, Any]) -> bool:
 
 
 async def accept(entry: HostEntry, options: Mapping[str, Any]) -> None:
-    """Accept and save the key of an unknown host. Raises OSError, asyncssh.Error."""
+    """Accept and save the key of a host, unless one of its keys is known already. Raises OSError or asyncssh.Error."""
     if is_known(entry, options):
         return
     given = {key: value for key, value in connect_options(entry, options).items() if key in ("host", "port")}
