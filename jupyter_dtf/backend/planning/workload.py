@@ -18,7 +18,7 @@ from .costs import BACKWARD, Floats, ordered
 from .devices_table import LAUNCH_S, MEMORY_UTILISATION, UTILISATION
 
 FAST_KERNELS = (3, 5)
-"""The sizes of convolutions of stride 1 that cuDNN computes in single precision with fewer multiplications, by
+"""The kernel sizes of convolutions of stride 1 that cuDNN computes in single precision with fewer multiplications, by
 Winograd's algorithm F(2 x 2, r x r) (Lavin and Gray, arXiv:1509.09308) or, for larger sizes, by similar transforms."""
 TILE = 128
 """Convolutions compute their output channels in tiles of this size; a partial tile costs as much as a full one."""
