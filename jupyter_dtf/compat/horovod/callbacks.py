@@ -163,8 +163,8 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
     """Increases the learning rate with every batch from ``initial_lr / size`` to ``initial_lr`` over ``warmup_epochs``.
 
-    ``initial_lr`` is the rate for all tasks together: the rate of one task times ``hvd.size()`` (Goyal et al. 2017,
-    section 2.2).
+    ``initial_lr`` is the scaled rate: the rate for training with a single task, times ``hvd.size()`` (Goyal et al.
+    2017, section 2.2).
     """
 
     def __init__(

@@ -64,7 +64,9 @@ class GraphOptimizer(_Optimizer):
         self.register_local_var = reducer.register_local
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """Return the gradients, reduced over all tasks unless they must be added up first."""
+        """Return ``(gradient, variable)`` pairs. Gradients are reduced over all tasks unless they must be added up
+        first.
+        """
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._passes > 1:
             return list(pairs)

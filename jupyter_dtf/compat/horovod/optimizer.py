@@ -108,7 +108,10 @@ def DistributedOptimizer(
             accumulator.add(optimizer, grads, variables, reducer, apply)
 
     def compute_gradients(loss: Any, var_list: Iterable[Any], grad_loss: Any = None, tape: Any = None) -> list[Any]:
-        """Return ``(gradient, variable)`` pairs, as Horovod does with Keras 2, reduced unless passes are added up."""
+        """Return ``(gradient, variable)`` pairs, as Horovod does with Keras 2.
+
+        The gradients are reduced, unless those of several passes must be added up first.
+        """
         variables = list(var_list)
         if callable(loss):
             with tf.GradientTape() as own:
@@ -136,7 +139,7 @@ def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = 
 
 
 class _Accumulator:
-    """Sums of this task's gradients over ``passes`` calls, counted equally in all tasks."""
+    """Adds up this task's gradients over ``passes`` calls. Every task counts the calls in the same way."""
 
     def __init__(self, passes: int, average: bool) -> None:
         self._passes = passes

@@ -1,4 +1,4 @@
-"""Sets of tasks, with Horovod's API. A set has a number from its addition by all tasks until its removal."""
+"""Sets of tasks, with Horovod's API. From ``add_process_set`` to ``remove_process_set``, each set has a number."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     for number, ranks in ids_and_ranks().items():
         if ranks == added.ranks:
             raise InvalidInput(
-                f"`process_set` must differ from existing ones, but number {number} has its ranks, got {added}",
+                f"`process_set` must differ from existing ones, but number {number} has the same ranks, got {added}",
                 field="process_set",
             )
     communicator.add_process_set(added)
@@ -126,7 +126,10 @@ def by_number(process_set_id: int) -> ProcessSet:
 
 
 def ours(process_set: Any) -> communicator.ProcessSet | None:
-    """Convert a process set for ``ops``, where None means all tasks. Raises InvalidInput if another has its number."""
+    """Convert a process set for ``ops``, where None means all tasks.
+
+    Raises InvalidInput if the set's number belongs to another set.
+    """
     if process_set is None or process_set is global_process_set:
         return None
     number = getattr(process_set, "process_set_id", None)

@@ -23,7 +23,11 @@ from .translated_errors import NotOffered
 
 @dataclass(frozen=True)
 class Reduction:
-    """The reduction to apply to tensors. ``call`` is the function called by the program."""
+    """The reduction to apply to tensors.
+
+    ``before`` and ``after`` are the factors for the tensors and for the result. ``call`` is the function that the
+    program has called.
+    """
 
     op: str
     before: float = 1.0

@@ -12,9 +12,9 @@ from .synced_gradients import GradientReducer, checked_groups, layers_variables
 
 
 class DistributedGradientTape:
-    """Wraps a tape so that ``gradient`` returns the average or the sum over the tasks, and is a collective.
+    """Wraps a tape so that ``gradient`` returns the average or the sum of the gradients of all tasks.
 
-    All other attributes are those of the wrapped tape.
+    Every task must call ``gradient``. All other attributes are those of the wrapped tape.
 
     Args:
         gradtape: The tape to wrap.

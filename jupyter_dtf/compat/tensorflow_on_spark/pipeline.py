@@ -197,7 +197,10 @@ class TFModel(
 
 
 def _columns(mapping: Mapping[str, str], dataset: Any, field: str) -> list[str]:
-    """Return the columns of a mapping. Raises InvalidInput if the dataframe does not have all of them."""
+    """Return the columns of a mapping, in alphabetical order.
+
+    Raises InvalidInput if there are none, or if the dataframe does not have all of them.
+    """
     there = [str(column) for column in row_frames.as_dask(dataset).columns]
     missing = [column for column in mapping if column not in there]
     if not mapping or missing:
