@@ -113,7 +113,7 @@ def report_many(params: dict[str, Any], ctx: dtf.Context) -> None:
 
 
 def reports_per_s(cluster: dtf.Cluster) -> float:
-    """Return the reports per second of two trials. A report counts once it is in the series for plots and in the study."""
+    """Return the reports per second of two trials. A report counts once it is in the plots' series and in the study."""
     began = time.perf_counter()
     search = cluster.search(report_many, {"x": [1, 2]}, sampler="grid", objective="loss")
     took_s = time.perf_counter() - began
