@@ -79,7 +79,9 @@ class AddressKind(Kind):
 
 
 def check(options: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the scheduler's address with its scheme, and the absolute paths of the three TLS files, or no paths.
+    """Return a pair: the scheduler's address with its scheme, and the absolute paths of the three TLS files.
+
+    If no files are given, the list of paths is empty.
 
     Raises:
         InvalidInput: For errors that can be detected without contacting the scheduler.

@@ -62,7 +62,7 @@ async def connect_to(address: str, files: Sequence[str], scope: str) -> AddressC
     Args:
         address: The scheduler's address.
         files: The paths of the certificate authority, the certificate and its key; empty if not given.
-        scope: The suffix of the names of this cluster's operations on the scheduler.
+        scope: The suffix that distinguishes the names of this cluster's operations on the scheduler from others.
 
     Raises:
         InvalidInput: If the scheduler cannot be reached, or the certificates cannot be used.

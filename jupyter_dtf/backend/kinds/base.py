@@ -77,7 +77,7 @@ class Kind(ABC):
         return []
 
     def more_fields(self, options: Mapping[str, Any]) -> list[FieldInfo]:
-        """Return options that depend on other options, such as those that a gateway at an address offers.
+        """Return fields for options that depend on other options, such as those that a gateway at an address offers.
 
         Apart from ``create``, only this method may contact another machine, for a few seconds at most. It is called for
         a preview. ``create`` must itself validate the options against these fields (``registry.check_more``).

@@ -21,7 +21,7 @@ from ...schema.machines import ComingHost
 logger = logging.getLogger(__name__)
 
 AGAIN_S = 2.0
-"""The delay before a nanny that has exited is replaced; doubled each time, up to ``AGAIN_AT_MOST_S``."""
+"""The delay before a nanny that has exited is replaced. It is doubled each time, up to ``AGAIN_AT_MOST_S``."""
 AGAIN_AT_MOST_S = 30.0
 _SETTLED_S = 60.0
 

@@ -21,7 +21,7 @@ WAITS, RUNS, GONE = "waits", "runs", "gone"
 
 
 class StdinLsfJob(LSFJob):
-    """An LSF job that passes its script on standard input, and reports when it is rejected."""
+    """An LSF job that passes its script on standard input, so that a rejection is reported."""
 
     async def _submit_job(self, script_filename: str) -> Any:
         with open(script_filename) as file:  # noqa: ASYNC230 - a small file that was just written

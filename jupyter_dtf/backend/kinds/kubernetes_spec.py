@@ -90,8 +90,8 @@ def _no_pod(message: str) -> InvalidInput:
 
 
 def _pod(given: Mapping[str, Any], container: dict[str, Any], name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod spec, in which ``container`` is merged into the template's container of the same name or, if there
-    is none, into the template's first container.
+    """Return the template's pod spec, with ``container`` merged into the template's container of the same name or, if
+    there is none, into its first container.
     """
     spec = copy.deepcopy(dict(given.get("spec", {})))
     theirs = spec.get("containers", [])

@@ -23,7 +23,7 @@ GROUP = "jupyter_dtf.kinds"
 
 
 class _Unusable(Kind):
-    """A placeholder for a kind whose entry point cannot be loaded, or is not a kind."""
+    """A placeholder for an entry point that cannot be loaded or does not provide a kind."""
 
     def __init__(self, name: str, why: str) -> None:
         self.kind = self.title = name

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 NANNY = "jupyter_dtf.backend.kinds.ssh_nanny"
 AGAIN_S = 2.0
-"""The delay before a host that could not be used is retried; doubled each time, up to ``AGAIN_AT_MOST_S``."""
+"""The delay before a host that could not be used is retried. It is doubled each time, up to ``AGAIN_AT_MOST_S``."""
 AGAIN_AT_MOST_S = 30.0
 PATIENCE_S = 60.0
 """Seconds for which a host tries to reach the scheduler."""
@@ -237,7 +237,7 @@ class SshCluster(SpecCluster):
 
 
 async def start(options: Mapping[str, Any], security: Any, token: str) -> SshCluster:
-    """Start the scheduler if at least one host can be used. Raises InvalidInput, or Unavailable if none can."""
+    """Start the scheduler and return the cluster. Raises InvalidInput, or Unavailable if no host can be used."""
     asyncssh.set_log_level(logging.WARNING)
     entries = ssh_entries.parse(options["hosts"])
     found = await asyncio.gather(*(_first_look(entry, options) for entry in entries))

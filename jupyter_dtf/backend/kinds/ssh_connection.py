@@ -31,7 +31,7 @@ SILENT_S = 60.0
 """A keeper that has received nothing for this many seconds ends everything that it has started."""
 KEEPALIVES = 6
 END_S = 7.0
-"""The timeout for the keeper to end everything; longer than it needs."""
+"""The timeout for the keeper to end everything. It is longer than the keeper needs."""
 _TAIL = 4_000
 _BOOTSTRAP = 'import base64,os;exec(base64.b64decode(os.fdopen(0,"rb",0,closefd=False).readline()))'
 

@@ -228,7 +228,7 @@ def others(token: str, mine: str) -> bool:
 
 
 def kill(wanted: Callable[[Dict[str, str]], bool], but_helpers: bool = False) -> int:
-    """Kill the processes for whose environment ``wanted`` returns True, and return their number.
+    """Kill the processes with an environment for which ``wanted`` returns True, and return their number.
 
     ``but_helpers`` excludes the processes for which ``is_helper`` is true.
     """

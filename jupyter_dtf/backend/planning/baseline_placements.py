@@ -11,7 +11,7 @@ from .costs import Costs
 
 
 def simple_ways(every: Costs, devices: Sequence[Device], pinned: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yield placements on each device alone, then on the first two, three and more devices with equal computing times.
+    """Yield placements on each device alone, and then balanced placements on the first two, three and more devices.
 
     The devices are tried in the given order and also fastest first. Each placement has a device for every layer in the
     costs ``every``, and for the ``pinned`` layers, which stay on their devices.

@@ -216,7 +216,7 @@ def plan_beside(
 def plan_fewer(
     planned: Sequence[PlannedTask], least: int, hosts: Sequence[HostSlot], group: int = 1
 ) -> list[PlannedTask]:
-    """Plan the restart of a gang without some of its workers: as few as possible, so that all other tasks fit.
+    """Plan the restart of a gang without some of its workers: as few as necessary for all other tasks to fit.
 
     Tasks with a host that still exists stay there. Workers are left out in groups of ``group`` consecutive ranks: first
     the groups that have lost the most hosts and, of equal groups, the one with the highest ranks. ``ps`` tasks are

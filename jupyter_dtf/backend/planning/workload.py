@@ -113,7 +113,10 @@ def calibrated(graph: LayerGraph, calibration: Calibration, *, on_cpu: bool) -> 
 
 
 def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisation: float = 0.0) -> Workload:
-    """Derive the workload from a device's data sheet. ``utilisation``: the fraction of its peak; 0: the default."""
+    """Derive the workload from a device's data sheet.
+
+    ``utilisation``: the fraction of the peak speed that is reached; 0: the default.
+    """
     layers = ordered(graph)
     on_cpu = device.name == "CPU"
     rate = device.flops_per_s[precision] * (utilisation or device.utilisation or UTILISATION[precision])
