@@ -176,7 +176,7 @@ async def _started(gateway: Gateway, name: str) -> ClusterReport:
         report = await gateway_client.ask(gateway, gateway.get_cluster(name))
         if report.status is ClusterStatus.RUNNING:
             return report
-        if report.status in _ENDS:  # STOPPING is not the final status yet
+        if report.status in _ENDS:  # STOPPING is followed by one of these
             raise Unavailable(
                 f"The gateway {gateway.address} could not start the cluster {name}: it is {report.status.name}. The "
                 "gateway gives no reason; its administrators can see it"

@@ -129,7 +129,7 @@ def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisat
         forward[index] = max(flops / rate, moved / memory)
         backward[index] = BACKWARD * max(flops / rate, moved / memory)
     if (first := next((index for index, layer in enumerate(layers) if layer.gradient_bytes), None)) is not None:
-        backward[first] /= BACKWARD  # the derivatives with respect to the data are not needed
+        backward[first] /= BACKWARD  # the gradients of the data are not needed
     touched = sum(_touched(layer) for layer in layers)
     return _workload(
         layers,

@@ -93,7 +93,7 @@ class MetricAverageCallback(keras.callbacks.Callback):
 
 
 class LearningRateScheduleCallback(keras.callbacks.Callback):
-    """Sets the learning rate to ``initial_lr * multiplier(epoch)``, from ``start_epoch`` until before ``end_epoch``.
+    """Sets the learning rate to ``initial_lr * multiplier(epoch)`` from ``start_epoch`` to ``end_epoch`` (exclusive).
 
     If ``multiplier`` is a number m, the factor is ``m ** (epoch - start_epoch)``. With ``staircase``, the rate changes
     at the first batch of each epoch, otherwise at every batch, with a fractional epoch. ``momentum_correction``

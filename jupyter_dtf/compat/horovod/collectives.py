@@ -96,7 +96,7 @@ def allgather(
         process_set: The tasks that take part; None: all tasks.
 
     Returns:
-        A tensor of shape (total rows, ...), ordered by rank.
+        A tensor of shape (total rows, ...), with the tasks' rows in rank order.
     """
     check_place()
     return primitives.gather(_among(process_set), checked_rows(tensor), call_name("allgather", name), averages=True)
@@ -253,7 +253,7 @@ def alltoall(
         process_set: The tasks that take part; None: all tasks.
 
     Returns:
-        The received rows, ordered by rank; if ``splits`` was given, a pair of these and the number of rows received
+        The received rows, in rank order; if ``splits`` was given, a pair of these and the number of rows received
         from each task, int32 of shape (size,).
     """
     _among(process_set)

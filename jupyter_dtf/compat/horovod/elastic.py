@@ -134,7 +134,7 @@ class TensorFlowState(ObjectState):
 
 
 class TensorFlowKerasState(TensorFlowState):
-    """A state of a built Keras model, its optimizer (by default the compiled one), and named objects."""
+    """A state of a built Keras model, its optimizer (by default the one given to ``compile``), and named objects."""
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **objects: Any) -> None:
         if not model.built:

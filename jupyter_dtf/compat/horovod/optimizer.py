@@ -51,7 +51,7 @@ def DistributedOptimizer(
         op: ``hvd.Average`` or ``hvd.Sum``.
         gradient_predivide_factor: Splits the division of an average: gradients are divided by this factor f before they
             are summed, and the sum is divided by (number of tasks / f).
-        average_aggregated_gradients: Whether to divide the sum over several calls by their number.
+        average_aggregated_gradients: Whether to divide the sum over several calls by the number of calls.
         num_groups: The older form of ``groups``.
         groups: The number of groups in which gradients are fused, or a list of variables for each group. By default,
             all gradients are fused.

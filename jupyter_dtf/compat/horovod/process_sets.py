@@ -10,11 +10,11 @@ from ...backend.task.collectives import communicator
 from ...errors import InvalidInput
 
 _registered: dict[int, ProcessSet] = {}
-"""The sets that have been added, keyed by number; 0 is the set of all tasks."""
+"""The sets that have been added, keyed by number. Number 0 is the set of all tasks, which is not included here."""
 
 
 class ProcessSet(communicator.ProcessSet):
-    """A subset of the run's tasks, given by their ranks. ``process_set=`` limits a collective to it.
+    """A subset of the run's tasks, given by their ranks. A collective with ``process_set`` is limited to these tasks.
 
     ``process_set_id`` is the number of the set. It is None before ``add_process_set`` and after ``remove_process_set``.
     Raises InvalidInput if there are no ranks, or duplicate ranks.
@@ -96,7 +96,7 @@ def add_at_start(process_sets: Sequence[ProcessSet]) -> None:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Remove a set. All tasks must call this. Returns False for the set of all tasks, and for sets never added."""
+    """Remove a set. All tasks must call this. Returns False for the set of all tasks, and for unknown sets."""
     number = process_set.process_set_id
     if number is None or number == 0:
         return False

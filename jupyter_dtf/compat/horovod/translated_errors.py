@@ -28,7 +28,7 @@ class NotOffered(InvalidInput, NotImplementedError):
 
 
 class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):
-    """The error of an operation in a graph if tasks have made different calls.
+    """The error that an operation in a graph raises if tasks have made different calls.
 
     TensorFlow converts Python errors in a graph to UnknownError.
     """
@@ -53,7 +53,7 @@ def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def restore_classes() -> None:
-    """Make the error of a graph in which tasks make different calls a FailedPreconditionError, too, as in Horovod.
+    """Make the error for different calls in a graph a FailedPreconditionError as well, as in Horovod.
 
     Further calls of this function have no effect.
     """

@@ -22,7 +22,7 @@ from ...schema import feed_wire, payload
 from . import feed_words as words
 
 PIECE_BYTES = 1 << 20
-"""The approximate size of items that are sent together."""
+"""The approximate total size of the items that are sent together."""
 _MOST_ITEMS = 4096
 _LOOK_S = 0.01
 FED, DROPPED, ENDED = "fed", "dropped", "ended"
@@ -65,7 +65,7 @@ def listening(place: Place, tasks: Sequence[str], timeout_s: float) -> None:
 
 
 def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_s: float) -> str:
-    """Feed a partition to a node of this machine, and wait until the node has consumed it. Returns the outcome.
+    """Feed a partition to a node on this machine, and wait until the node has consumed it. Returns the outcome.
 
     Raises RunFailed with the node's traceback, FeedError if the node is lost or does not consume the partition in time,
     and Gone if the run has ended.
@@ -78,7 +78,7 @@ def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_
 def infer(
     items: Any, number: int, place: Place, tasks: Sequence[str], addresses: Sequence[str], queue: str, timeout_s: float
 ) -> list[Any]:
-    """Feed a partition to any free node of this machine. Returns one result for each item, in order.
+    """Feed a partition to any free node on this machine. Returns one result for each item, in order.
 
     On a machine without a node, the partition is passed on to the Dask workers at ``addresses``. Raises RunFailed or
     FeedError.
@@ -98,7 +98,7 @@ def infer(
 
 
 def end(place: Place, task: str, queues: Iterable[str]) -> None:
-    """Notify a node of this machine that its feed has ended, unless the node itself has ended."""
+    """Notify a node on this machine that its feed has ended, unless the node itself has ended."""
     with suppress(ConnectionError), Outlet(place.inlet(task)) as outlet:
         for queue in queues:
             outlet.end(queue)
@@ -228,7 +228,7 @@ def _turn(inlet: Path) -> Iterator[None]:
 
 @contextmanager
 def _any_turn(nodes: dict[str, Path]) -> Iterator[str]:
-    """Hold the lock for feeding one of several nodes: the first whose lock is free."""
+    """Hold the lock for feeding one of several nodes, the first with a free lock. Yield the node's task."""
     with ExitStack() as stack:
         locks = {task: stack.enter_context(_lock_of(inlet)) for task, inlet in nodes.items()}
         while True:

@@ -49,7 +49,7 @@ class Params:
         return (param.name if isinstance(param, Param) else param) in self._values
 
     def copy(self: Self, extra: Mapping[Param, Any] | None = None) -> Self:
-        """Return a copy, with the values in ``extra`` for some parameters."""
+        """Return a copy in which the parameters in ``extra`` have the values given there."""
         made = copy.copy(self)
         made._values = dict(self._values)
         return made._set(**{param.name: value for param, value in (extra or {}).items()})
@@ -66,7 +66,7 @@ class Params:
         self._defaults.update(values)
 
     def _copy_values(self: Self, to: Any) -> Any:
-        """Copy the values of all parameters that ``to`` also has."""
+        """Copy the values of all parameters that ``to`` also has, and return ``to``."""
         names = {param.name for param in to.params}
         return to._set(**{name: value for name, value in self._values.items() if name in names})
 
@@ -159,7 +159,7 @@ class TFParams(Params):
     args: Any = None
 
     def merge_args_params(self) -> Any:
-        """Return a copy of the arguments, plus the values of all parameters that have a value."""
+        """Return a copy of the arguments, in which all parameters with a value are set."""
         merged = copy.copy(self.args)
         for param in self.params:
             if param.name in self._values or param.name in self._defaults:

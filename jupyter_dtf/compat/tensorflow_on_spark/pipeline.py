@@ -56,8 +56,8 @@ class TFEstimator(
     """Trains with ``train_fn(args, ctx)`` on the nodes of a cluster, to which the rows of a dataframe are fed.
 
     Args:
-        train_fn: The program of each node. Its ``args`` also contain the parameters, by their names.
-        tf_args: A dict, a namespace, or a list of arguments, which is passed to the program unchanged.
+        train_fn: The program of each node. Its ``args`` also have the parameters, as attributes.
+        tf_args: A dict, a namespace or a list of arguments. A list is passed to the program unchanged.
         export_fn: Must be None, because programs export their models themselves.
 
     Raises:
@@ -93,7 +93,7 @@ class TFEstimator(
         )
 
     def fit(self, dataset: Any, params: Mapping[Param, Any] | None = None, *, sc: Any = None) -> TFModel:
-        """Train on a dataframe. Its columns in the input mapping, in alphabetical order, are fed as rows.
+        """Train on a dataframe. Its rows are fed with the columns of the input mapping, in alphabetical order.
 
         Args:
             dataset: A Dask or pandas dataframe.
