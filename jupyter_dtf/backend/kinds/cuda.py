@@ -51,7 +51,7 @@ class CudaKind(LocalKind):
                 default=1,
                 minimum=1,
                 maximum=64,
-                help="If more than one, they share a GPU's memory evenly, or each has the limit below.",
+                help="Several tasks on a GPU share its memory evenly, or each has the limit below.",
             ),
             FieldInfo(
                 name="gpu_memory_bytes",

@@ -76,7 +76,7 @@ class GatewayHosts(ElsewhereCluster):
             if report.status in (*_ENDS, ClusterStatus.STOPPING):
                 return (
                     f"The gateway has ended the cluster {self._name}: it is {report.status.name}. The gateway gives no "
-                    "reason; its administrators can see it"
+                    "reason: ask its administrators"
                 )
         return ""
 
@@ -179,7 +179,7 @@ async def _started(gateway: Gateway, name: str) -> ClusterReport:
         if report.status in _ENDS:  # STOPPING is followed by one of these
             raise Unavailable(
                 f"The gateway {gateway.address} could not start the cluster {name}: it is {report.status.name}. The "
-                "gateway gives no reason; its administrators can see it"
+                "gateway gives no reason: ask its administrators"
             )
         await asyncio.sleep(LOOK_S)
 

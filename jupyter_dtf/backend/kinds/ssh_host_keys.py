@@ -55,7 +55,7 @@ def _unknown_sentence(unknown: Sequence[HostEntry]) -> str:
         what = f"The host key of {names} is not known, so its identity cannot be verified. Connect once manually"
     else:
         what = f"The host keys of {names} are not known, so their identity cannot be verified. Connect to each manually"
-    return f"{what} (`{unknown[0].command}`) and compare the fingerprint, or choose accept-new as Host keys (host_keys)"
+    return f"{what} (`{unknown[0].command}`) and compare the fingerprint, or set Host keys (host_keys) to accept-new"
 
 
 def is_known(entry: HostEntry, options: Mapping[str, Any]) -> bool:

@@ -258,8 +258,8 @@ def _notes(found: Basis) -> list[str]:
     settings = found.settings
     notes = [
         f"Step times are assumed to vary by {settings.straggling:.0%} from task to task.",
-        f"The band assumes that compute is {UNSURE[found.work.source]:.0%} and the network {UNSURE_NETWORK:.0%} better "
-        "or worse.",
+        f"The band assumes that computing is {UNSURE[found.work.source]:.0%} and the network {UNSURE_NETWORK:.0%} "
+        "faster or slower.",
     ]
     if not found.work.overlaps and settings.strategy == "allreduce":
         notes.append("A task on a CPU does not compute while it exchanges gradients.")

@@ -171,7 +171,7 @@ def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
         memory = capped // shares if capped else share_of(min(sizes, default=0), shares)
         if not memory:
             raise Unavailable(
-                f"A share of a GPU needs its memory size, which host {place.host.name} cannot report without NVML "
+                f"Sharing a GPU needs its memory size, which host {place.host.name} cannot report without NVML "
                 "(pip install nvidia-ml-py)"
             )
     gpus = replace(place.gpus, memory_bytes=memory)
