@@ -219,8 +219,8 @@ def plan_fewer(
     """Plan the restart of a gang without some of its workers: as few as necessary for all other tasks to fit.
 
     Tasks with a host that still exists stay there. Workers are left out in groups of ``group`` consecutive ranks: first
-    the groups that have lost the most hosts and, of equal groups, the one with the highest ranks. ``ps`` tasks are
-    never left out. Raises GangIncomplete if ``least`` workers and the other tasks do not fit.
+    the groups with the fewest tasks on such hosts and, of equal groups, the one with the highest ranks. ``ps`` tasks
+    are never left out. Raises GangIncomplete if ``least`` workers and the other tasks do not fit.
     """
     there = {host.address for host in hosts}
     workers = [task for task in planned if task.job not in CPU_JOBS]
