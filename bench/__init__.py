@@ -1,1 +1,1 @@
-"""Measurements, each side by side with the plain alternative in the same run, printed as ratios. Not tests."""
+"""Benchmarks. Each measures its plain alternative in the same run, and prints the ratio. They are not tests."""

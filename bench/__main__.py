@@ -1,4 +1,4 @@
-"""``python -m bench [NAME ...]``: run all benchmarks or those named, and print a table."""
+"""``python -m bench [NAME ...]``: run the named benchmarks, or all of them, and print a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NAMES = (
     "forecast", "search", "trials", "zooming", "live", "history", "scale_views",
 )  # fmt: skip
 MODULES = {"ps": "parameter_server"}
-"""Where a benchmark is that does not have the name of its module."""
+"""The modules of benchmarks that do not have the name of their module."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all where none is given")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; default: all")
     chosen = parser.parse_args().names or list(NAMES)
     if unknown := set(chosen) - set(NAMES):
         parser.error(f"a benchmark must be one of {', '.join(NAMES)}, got {', '.join(sorted(unknown))}")

@@ -1,4 +1,4 @@
-"""``dtf.allreduce`` between two tasks of one host, against TensorFlow's own ring: same tensors, same run, in turns."""
+"""Compares ``dtf.allreduce`` between two tasks of one host with TensorFlow's own ring: same tensors, in turns."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ CASES = {
 
 
 def seconds_per_sum(_args: object, ctx: dtf.Context) -> dict[str, list[tuple[float, ...]]]:
-    """For each case and round, what one sum takes: ours, and the ring's, seconds."""
+    """Return the seconds of one sum, (ours, the ring's), for each round, keyed by case."""
     import time
 
     import tensorflow as tf
 
     from jupyter_dtf.backend.task.collectives import ops
 
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # TensorFlow's collectives, which come before all else
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # sets up TensorFlow's collectives, which must come first
 
     def ours(tensors: Any) -> Any:
         return ops.grouped_allreduce(tensors, "sum")
 
     def ring(tensors: Any) -> Any:
         def replica() -> Any:
-            here = [tf.identity(tensor) for tensor in tensors]  # it wants to know on which device they are
+            here = [tf.identity(tensor) for tensor in tensors]  # it needs tensors with a known device
             return tf.distribute.get_replica_context().all_reduce("sum", here)
 
         return strategy.run(replica)
 
     def repeated(reduce: Any, times: int) -> Any:
-        """So many sums of sums, one after the other as in the steps of a training, in one function."""
+        """Return a function that computes ``times`` sums of sums in sequence, as in the steps of training."""
 
         @tf.function(autograph=False)
         def sums(tensors: Any) -> Any:

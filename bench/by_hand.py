@@ -1,7 +1,7 @@
-"""The plain alternative: a program started once per task with TF_CONFIG, with a hand-written loop under
-``MultiWorkerMirroredStrategy``. Prints the time of the end of its first step and its steps per second.
+"""The plain alternative: a program with a hand-written loop under ``MultiWorkerMirroredStrategy``.
 
-``start_gang(steps)`` starts it on two tasks, one thread each.
+It is started once for each task, with TF_CONFIG, and prints the time at which its first step ended, and its steps per
+second. ``start_gang(steps)`` starts it in two tasks with one thread each.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ WARM_UP_STEPS = 10
 
 
 def start_gang(steps: int, tasks: int = 2, hidden: tuple[int, ...] = (128,)) -> list[dict[str, Any]]:
-    """Run it on ``tasks`` processes, with these hidden layers.
+    """Run the program in ``tasks`` processes, with these hidden layers.
 
-    Returns what each printed: ``started``, ``first_step`` (seconds since the epoch), ``steps_per_second``.
+    Return a dict for each process: ``started``, ``first_step`` (both in seconds since the epoch), ``steps_per_second``.
     """
     ports = []
     for _ in range(tasks):
@@ -72,7 +72,7 @@ def main(steps: int, hidden: tuple[int, ...]) -> None:
         gradients = tape.gradient(loss, model.trainable_variables)
         gradients = tf.distribute.get_replica_context().all_reduce("sum", gradients)
         optimizer.apply(gradients, model.trainable_variables)
-        return loss  # this replica's share: summing it over the replicas would cost another collective a step
+        return loss  # this replica's share: summing it over the replicas would cost another collective per step
 
     @tf.function
     def step(batches: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What checkpoints cost a training: steps per second with one every hundred steps, against none. Two workers."""
+"""The cost of checkpoints: steps per second with a checkpoint every hundred steps, compared with none. Two workers."""
 
 from __future__ import annotations
 

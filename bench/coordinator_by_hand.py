@@ -1,6 +1,6 @@
 """The plain alternative to asynchronous parameter servers: a hand-written ``ClusterCoordinator`` loop.
 
-One process each for a chief, two workers and one ``ps``, one thread each; prints its updates per second.
+The chief, two workers and one ``ps`` are processes with one thread each. The chief prints the updates per second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WARM_UP_UPDATES = 100
 
 
 def updates_per_second(updates: int) -> float:
-    """Run the program on two workers and one ``ps``."""
+    """Run the program with two workers and one ``ps``, and return its updates per second."""
     holders = [socket.socket() for _ in range(4)]
     for holder in holders:
         holder.bind(("127.0.0.1", 0))
@@ -92,7 +92,7 @@ def main(updates: int) -> None:
     begin = time.perf_counter()
     schedule(updates)
     print(json.dumps(updates / (time.perf_counter() - begin)), flush=True)
-    os._exit(0)  # the coordinator's threads would wait for workers
+    os._exit(0)  # a normal exit would wait for the coordinator's threads
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Digits of 28x28 fed from a Dask array against the same by native ``tf.data``; and with a partition that is slow."""
+"""Compares training from a Dask array with native ``tf.data``, and equally fast partitions with one slow one.
+
+The data are digits, as images of 28x28.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ COMPUTE_S, TIMES_AS_SLOW = 0.2, 10
 
 
 def digits() -> tuple[Any, Any]:
-    """Handwritten digits, twenty times, as images of 28x28."""
+    """Return handwritten digits, repeated twenty times, as images of 28x28, and their labels."""
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
@@ -44,7 +47,7 @@ def network() -> Any:
 
 
 def slowly(block: Any, seconds: Any, block_id: Any = None) -> Any:
-    """A partition that is computed in so many seconds."""
+    """Return the block after the seconds that its partition takes."""
     time.sleep(seconds[block_id[0]])
     return block
 
@@ -75,11 +78,11 @@ def measure() -> list[Row]:
         return dataset.batch(BATCH // ctx.size).prefetch(2)
 
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
-        cluster.run(lambda _args, _ctx: None)  # the cluster is up
+        cluster.run(lambda _args, _ctx: None)  # wait until the cluster is up
         labels = da.from_array(y, chunks=rows)
 
         def rate(first: int, *data: Any, **options: Any) -> float:
-            """Examples per second, from the end of epoch ``first`` on; 0: from the beginning."""
+            """Return the examples per second from the end of epoch ``first``; 0: from the beginning."""
             epochs = Epochs()
             model = network()
             cluster.fit(model, *data, epochs=EPOCHS, callbacks=[epochs], checkpoint=False, **options)
@@ -100,7 +103,7 @@ def measure() -> list[Row]:
     ours, other, steady, held_up = (statistics.median(each) for each in (fed, natively, even, uneven))
     return [
         Row(
-            "digits of 28x28 from a Dask array, by native tf.data",
+            "digits of 28x28 from a Dask array, against native tf.data",
             f"{ours:.0f}/s",
             f"{other:.0f}/s",
             ours / other,

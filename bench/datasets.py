@@ -1,4 +1,4 @@
-"""A passed ``tf.data.Dataset`` against a function in the tasks that makes each of them its part of it; two workers."""
+"""Compares passing a ``tf.data.Dataset`` with a function that creates each task's part in the task. Two workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST = 0.98
 
 
 def pipeline(batch: int, part: int = 0, parts: int = 1) -> Any:
-    """The digits, shuffled, each mapped, in batches."""
+    """Return a dataset with a part of the digits: shuffled, mapped one by one, in batches."""
     import tensorflow as tf
 
     x, y = digits.data()

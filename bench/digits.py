@@ -11,24 +11,24 @@ BATCH = 64
 
 
 def data() -> tuple[Any, Any]:
-    """(1797, 64) float32 in 0..1 and (1797,) labels."""
+    """Return the images, (1797, 64) float32 in 0..1, and the labels, (1797,) int64."""
     x, y = load_digits(return_X_y=True)
     return (x / 16).astype(np.float32), y.astype(np.int64)
 
 
 def repeated(count: int) -> tuple[Any, Any]:
-    """So many examples, over and over the same."""
+    """Return ``count`` examples: the digits, repeated as often as needed."""
     x, y = data()
     numbers = np.arange(count) % len(x)
     return x[numbers], y[numbers]
 
 
 WIDE = (3072, 3200)
-"""Hidden layers of a network of 10 million parameters."""
+"""The hidden layers of a network with 10 million parameters."""
 
 
 def network(hidden: tuple[int, ...] = (128,)) -> Any:
-    """64 inputs, the hidden layers, 10 outputs; compiled with Adam."""
+    """Return a network with 64 inputs, these hidden layers and 10 outputs, compiled with Adam."""
     import keras
 
     layers = [keras.layers.Dense(units, activation="relu") for units in hidden]

@@ -1,4 +1,4 @@
-"""How long a forecast takes: 1 to 512 tasks of a model of 10,000 layers, by each strategy."""
+"""The time of a forecast for 1 to 512 tasks and a model with 10,000 layers, for each strategy."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "all-reduce": {"device": "A100", "network": "25gbit", "devices_per_machine": 8},
     "parameter servers": {"strategy": "ps", "servers": 8},
     "pipeline of two stages": {"strategy": "pipeline"},
-    "pipeline, all tasks in a row": {"strategy": "pipeline", "replicas": 1},
+    "pipeline, one stage per task": {"strategy": "pipeline", "replicas": 1},
 }
 
 
 def graph() -> LayerGraph:
-    """A chain of dense layers."""
+    """Return a chain of dense layers."""
     size = 400_000
     layers = [
         Layer(

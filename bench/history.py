@@ -1,4 +1,4 @@
-"""The list of ten thousand runs in a real browser, beside a plain table of as many rows."""
+"""The list of ten thousand runs in a real browser, compared with a plain table of equally many rows."""
 
 from __future__ import annotations
 

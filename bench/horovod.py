@@ -1,5 +1,7 @@
-"""Steps per second of a Horovod program (a loop with ``DistributedGradientTape``) on two workers against the same loop
-under ``MultiWorkerMirroredStrategy``: the digits, a small network and one of 10 million parameters.
+"""Steps per second of a Horovod program, compared with the same loop under ``MultiWorkerMirroredStrategy``.
+
+The program is a loop with ``DistributedGradientTape`` on two workers. It trains a small network and one with 10 million
+parameters on the digits.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from .table import Row
 
 ROUNDS = 3
 SIZES = {"digits": ((128,), 1000), "10 million parameters": (digits.WIDE, 28)}
-"""Hidden layers, and steps."""
+"""The hidden layers and the number of steps, keyed by label."""
 
 
 def train(size: tuple[tuple[int, ...], int], ctx: dtf.Context) -> float:
-    """Steps per second of this task."""
+    """Return this task's steps per second."""
     import tensorflow as tf
 
     import jupyter_dtf.compat.horovod as hvd

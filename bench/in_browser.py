@@ -1,4 +1,4 @@
-"""A measurement in a real browser, by the page of its name in ``bench/browser``."""
+"""Runs measurements in a real browser: the Playwright tests in ``bench/browser``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 
 def seen_in_browser(name: str) -> Any:
-    """What ``bench/browser/NAME.spec.ts`` has written. Raises RuntimeError, with what it said, if it has failed."""
+    """Run ``bench/browser/NAME.spec.ts``, and return its results. Raises RuntimeError with its output if it fails."""
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory) / "result.json"
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # the page's server is this Python's
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # the server must run with this Python
         done = subprocess.run(
             ["npx", "playwright", "test", "-c", "bench/browser", name],
             cwd=Path(__file__).parent.parent,

@@ -1,7 +1,7 @@
-"""From ``ctx.report`` to the plot in a browser: 1,000 points/s, a real JupyterLab, a real dashboard.
+"""The time from ``ctx.report`` to the plot in a browser: 1,000 points/s, in the dashboard of a real JupyterLab.
 
-The program reports the clock; the page notes when its plot shows which clock. A point is on the plot when the first
-frame that holds it, or a later point, has been drawn.
+The program reports the time, and the page records when its plot shows which of these times. A point counts as shown
+when the first frame with this point, or with a later one, has been drawn.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from .table import Row
 
 
 def percentile_99(frames: list[tuple[float, float]]) -> float:
-    """Of the latency of every point, in seconds. ``frames``: (time drawn, clock shown), oldest first.
+    """Return the 99th percentile of the latencies of all points, in seconds.
 
-    Points were reported at an even rate, so those that a frame brought are spread evenly from the clock of the frame
-    before it to its own.
+    ``frames``: (time drawn, time shown), oldest first. Points are reported at a constant rate, so those that a frame
+    adds are spread evenly between the time that the previous frame showed and its own.
     """
     latencies = []
     for (_, before), (drawn, shown) in pairwise(frames):

@@ -1,4 +1,4 @@
-"""Two machines and the link between them, out of network namespaces. Needs root and the programs ``ip`` and ``tc``."""
+"""Simulates two machines and the link between them by network namespaces. Needs root, and the programs ip and tc."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import subprocess
 
 NAMES = ("dtf-tcp-a", "dtf-tcp-b")
 ADDRESSES = ("198.18.91.1", "198.18.91.2")
-BURST_BYTES = 256 << 10  # tbf sends so much at once: at 10 Gbit/s less would not keep up with the kernel's clock
+BURST_BYTES = 256 << 10  # for tbf; at 10 Gbit/s, a smaller burst would not keep up with the kernel's clock
 
 
 def why_not() -> str:
-    """Why there can be none here, or nothing."""
+    """Return the reason why the link cannot be simulated here, or an empty string if it can."""
     if os.getuid() != 0:
         return "only root can make network namespaces"
     missing = [program for program in ("ip", "tc") if shutil.which(program) is None]
@@ -20,7 +20,7 @@ def why_not() -> str:
 
 
 class Link:
-    """For as long as the context lasts."""
+    """The simulated machines and their link, which exist within the context."""
 
     def __enter__(self) -> Link:
         self._end()
@@ -43,7 +43,7 @@ class Link:
         self._end()
 
     def limit(self, bits_per_second: float) -> None:
-        """Let so much through each way."""
+        """Limit the link to this rate in each direction."""
         for name in NAMES:
             rate = f"{bits_per_second:.0f}bit"
             shape = ("tbf", "rate", rate, "burst", str(BURST_BYTES), "latency", "100ms")

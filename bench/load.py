@@ -1,4 +1,4 @@
-"""What the extension adds to the start of a Jupyter server, against what JupyterLab's own extension takes."""
+"""The time to load the server extension when a Jupyter server starts, compared with JupyterLab's own extension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loaders and arrays on disk as the data of a fit, on two tasks, against plain Keras with the same data."""
+"""Training with a loader, compared with plain Keras, and the memory of training with an array on disk. Two tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXAMPLES, FEATURES = 1 << 20, 1024
 
 
 class Slow(keras.utils.PyDataset):
-    """Whose batches take 20 ms each."""
+    """A loader with batches that take 20 ms each."""
 
     def __len__(self) -> int:
         return BATCHES
@@ -37,7 +37,7 @@ class Slow(keras.utils.PyDataset):
 
 
 class Epochs(keras.callbacks.Callback):
-    """When each epoch ended."""
+    """Records when each epoch ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Epochs(keras.callbacks.Callback):
 
     @property
     def seconds(self) -> float:
-        """Of an epoch, the first one left out."""
+        """The mean seconds of an epoch, without the first one."""
         return (self.at[-1] - self.at[0]) / (len(self.at) - 1)
 
 
@@ -59,7 +59,7 @@ def model(features: int) -> Any:
 
 
 class Resident(keras.callbacks.Callback):
-    """In each task, into a file of its own: by how many bytes its memory grows after the first step, at most."""
+    """Writes a file for each task: the maximum number of bytes by which its memory grew after the first step."""
 
     run_on_all_tasks = True
 
@@ -86,7 +86,7 @@ def measure() -> list[Row]:
     speed = alone.seconds / ours.seconds
     return [
         Row(
-            "PyDataset of 20 ms a batch, two tasks, an epoch",
+            "an epoch of a PyDataset with 20 ms per batch, two tasks",
             f"{ours.seconds:.2f} s",
             f"{alone.seconds:.2f} s",
             speed,
@@ -94,7 +94,7 @@ def measure() -> list[Row]:
             1.9,
         ),
         Row(
-            f"memory map of {map_bytes >> 30} GiB, resident of the client or a task, MB",
+            f"memory map of {map_bytes >> 30} GiB, resident memory of the client or a task, MB",
             f"{most / 1e6:.0f} MB",
             "",
             most / 1e6,
@@ -105,7 +105,9 @@ def measure() -> list[Row]:
 
 
 def _mapped(cluster: dtf.Cluster) -> tuple[int, int]:
-    """How much memory a pass over a sparse file takes: the most of the client and the tasks, and the file's bytes."""
+    """Return the memory that training on a sparse file takes, the maximum over the client and the tasks, and the file's
+    size. Both are in bytes.
+    """
     with tempfile.TemporaryDirectory() as directory:
         x = np.memmap(Path(directory) / "x.raw", np.float32, "w+", shape=(EXAMPLES, FEATURES))
         y = np.zeros(EXAMPLES, np.int32)
@@ -116,5 +118,5 @@ def _mapped(cluster: dtf.Cluster) -> tuple[int, int]:
         client = psutil.Process().memory_info().rss - before
         tasks = [int(path.read_text()) for path in Path(directory).glob("*.bytes")]
         assert len(tasks) == 2, tasks
-        print(f"of which the client {client / 1e6:.0f} MB, the tasks {[round(task / 1e6) for task in tasks]} MB")
+        print(f"growth of the client: {client / 1e6:.0f} MB, of the tasks: {[round(task / 1e6) for task in tasks]} MB")
         return max(client, *tasks), x.nbytes

@@ -1,7 +1,7 @@
-"""A gang of 1,000 on as many hosts, beside one of 100: its start, a metric of each task a second, its stop.
+"""A gang of 1,000 tasks on 1,000 hosts, compared with one of 100: its start, a metric per task and second, its stop.
 
-Hosts and tasks are stand-ins (``stand_ins/``) in a process of their own. The cluster process with its controller, the
-store, the links, and a Jupyter server with a page that looks at the run are real.
+Hosts and tasks are stand-ins (``stand_ins/``) in a separate process. The cluster process with its controller, the
+store, the links, and a Jupyter server with a page that shows the run are real.
 """
 
 from __future__ import annotations
@@ -43,20 +43,22 @@ def measure() -> list[Row]:
     start, stop = many["start_s"], many["stop_s"]
     return [
         Row(f"a gang on {n:,} hosts starts", f"{start:.2f} s", f"{few['start_s']:.2f} s with 100", start, "<=", 10),
-        Row(f"{n:,} metrics a second, the share that is carried", f"{many['carried']:.3f}", f"{few['carried']:.3f}",
+        Row(f"{n:,} metrics a second, the fraction that arrives", f"{many['carried']:.3f}", f"{few['carried']:.3f}",
             many["carried"], ">=", 0.99),
         Row("cores of the cluster process", f"{many['cluster_cores']:.2f}", f"{few['cluster_cores']:.2f} with 100",
             many["cluster_cores"], "<=", 1),
-        Row("cores of the server, a page looks on", f"{many['server_cores']:.2f}",
+        Row("cores of the server, with one page open", f"{many['server_cores']:.2f}",
             f"{few['server_cores']:.2f} with 100", many["server_cores"], "<=", 1),
-        Row("of both, for each host", f"{per_host[1] * 1e3:.2f} ms/s", f"{per_host[0] * 1e3:.2f} ms/s with 100",
+        Row("both, for each host", f"{per_host[1] * 1e3:.2f} ms/s", f"{per_host[0] * 1e3:.2f} ms/s with 100",
             per_host[1] / per_host[0], "<=", 1.2),
-        Row("it stops", f"{stop:.2f} s", f"{few['stop_s']:.2f} s with 100", stop, "<=", 5),
+        Row("the gang stops", f"{stop:.2f} s", f"{few['stop_s']:.2f} s with 100", stop, "<=", 5),
     ]  # fmt: skip
 
 
 def _of(count: int) -> dict[str, float]:
-    """What is measured with so many hosts, in a process of its own: one leaves nothing behind for the next."""
+    """Return the measurements with ``count`` hosts. They are made in a new process, so that the next one is not
+    affected.
+    """
     with tempfile.TemporaryDirectory(prefix="many-") as directory:
         environment = {
             **os.environ,
@@ -72,7 +74,7 @@ def _of(count: int) -> dict[str, float]:
 
 
 def _program(ctx: Any) -> None:
-    """What the stand-ins pretend to run."""
+    """The program that the stand-ins pretend to run."""
 
 
 def _measured(count: int) -> dict[str, float]:
@@ -119,7 +121,7 @@ def _points(hub: Any, run_id: str) -> int:
 
 
 def _late_s(hub: Any, run_id: str) -> float:
-    """How long ago the task reported, in the middle, of which something has come last."""
+    """Return the median age of the tasks' last points, less half of the interval at which they report."""
     now = time.time()
     series = [each for (metric, _), each in hub.record(run_id).series.items() if metric == "loss"]
     return statistics.median(now - float(each.time[-1]) for each in series) - REPORT_S / 2
@@ -139,7 +141,7 @@ def _until(holds: Any) -> None:
 
 
 class _Page:
-    """What a browser's page takes that shows a run, without the browser."""
+    """A client that receives the same data as a browser's page that shows a run."""
 
     def __init__(self, port: int, run_id: str) -> None:
         self.received = 0
@@ -152,7 +154,7 @@ class _Page:
     def __enter__(self) -> _Page:
         self._thread.start()
         if not self._ready.wait(LIMIT_S):
-            raise TimeoutError("The page was not answered")
+            raise TimeoutError("The server did not respond to the page")
         self.since = time.perf_counter()
         return self
 
@@ -185,7 +187,7 @@ class _Server:
 
 @contextmanager
 def _server() -> Iterator[_Server]:
-    """A Jupyter server with the extension."""
+    """Run a Jupyter server with the extension within the context."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

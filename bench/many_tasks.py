@@ -1,6 +1,6 @@
-"""A real gang of 64 tasks on this machine: from ``cluster.fit`` to the end of everybody's first step, and its memory.
+"""A real gang of 64 tasks on this machine: the time until every task has made a step, and the memory.
 
-There are far more tasks than cores, so what counts is that it starts, trains and ends, and what it takes.
+There are far more tasks than cores. What matters is that the gang starts, trains and ends, and how much it needs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from .table import Row
 TASKS = 64
 EPOCHS = 2
 LIMIT_S = 180
-"""To the first step. On two cores nearly all of it is 64 programs that trace and compile Keras's functions."""
+"""The limit for the time to the first step. On two cores, 64 programs spend nearly all of it tracing and compiling
+Keras's functions."""
 LIMIT_BYTES = 20 << 30
 
 
 def measure() -> list[Row]:
-    import tensorflow as tf  # as the script has it by then
+    import tensorflow as tf  # a script would have imported it by then
 
     assert tf.__version__
     x, y = digits.data()
@@ -43,15 +44,15 @@ def measure() -> list[Row]:
         print(f"many_tasks: losses {run.history['loss']}", file=sys.stderr)
         ended = time.time() - begun
     return [
-        Row(f"{TASKS} tasks here: submit to everybody's first step", f"{started:.1f} s", f"all of it {ended:.1f} s",
+        Row(f"{TASKS} tasks here: submit to the first step of all", f"{started:.1f} s", f"whole run {ended:.1f} s",
             started, "<=", LIMIT_S),
-        Row("memory of all its processes together", f"{most.bytes / 2**30:.1f} GiB", "", most.bytes, "<=",
+        Row("memory of all processes together", f"{most.bytes / 2**30:.1f} GiB", "", most.bytes, "<=",
             LIMIT_BYTES),
     ]  # fmt: skip
 
 
 class _Most:
-    """The most memory that a cluster's processes had together while this was entered; shared pages count once."""
+    """Measures the maximum memory of all processes of a cluster within the context. Shared pages count once."""
 
     def __init__(self, token: str) -> None:
         self.bytes = 0

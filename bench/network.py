@@ -1,4 +1,4 @@
-"""Exchanges between two machines: two network namespaces and a link of 1 Gbit/s, 10 Gbit/s and as fast as it goes."""
+"""Exchanges between two simulated machines, over a link with 1 Gbit/s, 10 Gbit/s and without a limit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _ms(seconds: float) -> str:
 
 
 def _run(case: str, encrypt: str = "1") -> Any:
-    """What the first of the two tasks has found. Raises RuntimeError if one fails."""
+    """Run a case in both tasks, and return the first task's measurements. Raises RuntimeError if a task fails."""
     environment = {**os.environ, "DTF_ENCRYPT": encrypt, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     with tempfile.TemporaryDirectory() as directory:
         tasks = []
@@ -80,5 +80,5 @@ def _run(case: str, encrypt: str = "1") -> Any:
             for task in tasks:
                 task.kill() if sys.exc_info()[0] else task.communicate()
     if not all(lines):
-        raise RuntimeError(f"A task has ended before it had measured {case}")
+        raise RuntimeError(f"A task ended before it had measured {case}")
     return json.loads(lines[0])

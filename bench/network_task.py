@@ -1,6 +1,6 @@
-"""One of two tasks on two machines: what ``bench.network`` starts in each namespace. Prints what it measured, as JSON.
+"""One of two tasks on two simulated machines, started by ``bench.network``. Prints its measurements as JSON.
 
-``python -m bench.network_task CASES RANK DIRECTORY``; see ``CASES`` for what there is.
+``python -m bench.network_task CASE RANK DIRECTORY``, where CASE is a key of ``CASES``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ TENSORS = {
 }
 EXAMPLES, STEPS, SKIPPED = 512, 14, 4
 HIDDEN = (1050,) * 10
-"""10 million parameters in layers that can travel one by one; of two layers there is little to overlap."""
+"""10 million parameters, in layers that can be sent one by one. With only two layers, little would overlap."""
 
 
 def context(rank: int, directory: Path, threads: int) -> Any:
-    """The place of this process among the two tasks."""
+    """Create and set the context of this process as one of the two tasks."""
     import tensorflow as tf
 
     from jupyter_dtf.backend.task import context
@@ -58,7 +58,7 @@ def context(rank: int, directory: Path, threads: int) -> Any:
     )
 
     class Timed(context.Context):
-        """The context of a task whose host does not listen, with the time of each step."""
+        """The context of a task without a host. It records the time of each step."""
 
         points: list[float] = []
 
@@ -72,7 +72,7 @@ def context(rank: int, directory: Path, threads: int) -> Any:
 
 
 def sums(ctx: Any) -> dict[str, list[tuple[float, ...]]]:
-    """Seconds of a sum of each of TENSORS: ours and TensorFlow's ring, in turns."""
+    """Return the seconds of sums of TENSORS, (ours, TensorFlow's ring), for each round, keyed by case."""
     from jupyter_dtf.backend.task.collectives import make_reducer
 
     ring = make_reducer("ring", ctx)
@@ -82,7 +82,7 @@ def sums(ctx: Any) -> dict[str, list[tuple[float, ...]]]:
 
 
 def large(ctx: Any) -> list[tuple[float, ...]]:
-    """Seconds of a sum of 40 MB, and the same sent as fp16."""
+    """Return the seconds of a sum of 40 MB, and of the same sum sent as fp16, for each round."""
     from jupyter_dtf.backend.task.collectives import make_reducer, ops
 
     ours = make_reducer("tcp", ctx)
@@ -94,7 +94,7 @@ def large(ctx: Any) -> list[tuple[float, ...]]:
 
 
 def training(ctx: Any) -> list[tuple[float, ...]]:
-    """Steps per second of the network of 10 million parameters: in buckets, and all at once."""
+    """Return the steps per second with 10 million parameters, in buckets and in one exchange, for each round."""
     import numpy as np
 
     from jupyter_dtf.backend.task.fit.allreduce.training import train
@@ -122,7 +122,7 @@ def training(ctx: Any) -> list[tuple[float, ...]]:
 
 
 def _repeated(reduce: Callable[..., Any], times: int) -> Any:
-    """So many sums of sums, one after the other as in the steps of a training, in one function."""
+    """Return a function that computes ``times`` sums of sums in sequence, as in the steps of training."""
     import tensorflow as tf
 
     @tf.function(autograph=False)
@@ -145,7 +145,7 @@ def _in_turns(reducer: Any, reductions: list[Callable[..., Any]], lengths: list[
     for number in range(ROUNDS + 1):
         seconds = []
         for function in functions:
-            reducer.sum(np.zeros(1))  # the tasks begin together
+            reducer.sum(np.zeros(1))  # so that both tasks begin together
             begin = time.perf_counter()
             last = float(function(tensors)[-1][-1])
             seconds.append((time.perf_counter() - begin) / times)
@@ -156,13 +156,13 @@ def _in_turns(reducer: Any, reductions: list[Callable[..., Any]], lengths: list[
 
 
 CASES: dict[str, tuple[Callable[[Any], Any], int]] = {"sums": (sums, 1), "large": (large, 1), "training": (training, 2)}
-"""What is measured, and with how many threads a task."""
+"""The function that measures each case, and the number of threads per task."""
 
 
 def main(case: str, rank: int, directory: Path) -> None:
     measure, threads = CASES[case]
     print(json.dumps(measure(context(rank, directory, threads))), flush=True)
-    sys.stdin.read()  # TensorFlow's ring serves the other task as long as that asks
+    sys.stdin.read()  # wait, because the other task may still need this one for TensorFlow's ring
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""A million lines, 200 MB, printed as fast as two tasks can: what that costs, and when a new viewer sees the end."""
+"""A million lines (200 MB) printed by two tasks as fast as possible: the cost, and when a new viewer sees the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_dtf.schema.events import Logged
 from .table import Row
 
 LINES = 500_000
-"""Of each task, 200 bytes long."""
+"""The number of lines that each task prints, of 200 bytes each."""
 
 
 def chatter(lines: int, ctx: dtf.Context) -> None:
@@ -24,14 +24,14 @@ def chatter(lines: int, ctx: dtf.Context) -> None:
 
 
 def ends(view: Session, run_id: str) -> set[str]:
-    """The tasks whose last line a viewer has."""
+    """Return the tasks whose last line a viewer has received."""
     last = str(LINES - 1)
     events = [event for _, event in view.hub.events(run_id) if isinstance(event, Logged) and event.lines]
     return {event.task for event in events if event.lines[-1].split()[0] == last}
 
 
 class Longest:
-    """Asks the cluster for something small over and over; keeps the longest answer."""
+    """Sends small requests to the cluster continually, and records the longest response time."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -56,7 +56,7 @@ class Longest:
 
 def measure() -> list[Row]:
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
-        cluster.run(chatter, 1000)  # everything is imported and up
+        cluster.run(chatter, 1000)  # so that everything is imported and running
         _ = cluster.spec
         pid = session().do(lambda fleet: fleet.connection(cluster.name)).pid
         process = psutil.Process(pid)
@@ -81,7 +81,7 @@ def measure() -> list[Row]:
     rows = [Row(f"200 MB printed: {name} grows", f"{mb:.0f} MB", "", mb, "<=", 32) for name, mb in grown.items()]
     return [
         *rows,
-        Row("the same: longest answer of the cluster", f"{longest.seconds:.2f} s", "", longest.seconds, "<=", 0.5),
-        Row("the same: takes", f"{seconds:.1f} s", "", seconds, "<=", 60),
+        Row("the same: longest response time", f"{longest.seconds:.2f} s", "", longest.seconds, "<=", 0.5),
+        Row("the same: total time", f"{seconds:.1f} s", "", seconds, "<=", 60),
         Row("a million lines: a new viewer sees the end", f"{attached:.2f} s", "", attached, "<=", 1),
     ]

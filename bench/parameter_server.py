@@ -1,5 +1,5 @@
-"""Parameter servers: asynchronous updates per second against a hand-written ``ClusterCoordinator`` loop, and the time
-of a synchronous step with a backup worker for a slow one.
+"""Parameter servers: asynchronous updates per second, compared with a hand-written ``ClusterCoordinator`` loop, and the
+time of a synchronous step with a slow worker and a backup worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UPDATES = 2000
 DELAY_S = 0.2
 SYNC_EPOCHS = 4
 SKIP = 40
-"""Points at the beginning that do not count: there a step is compiled."""
+"""The number of points at the beginning that are ignored, because steps are compiled there."""
 
 
 def measure() -> list[Row]:
@@ -26,7 +26,7 @@ def measure() -> list[Row]:
 
 
 def asynchronous() -> Row:
-    """Updates per second, digits, two workers and one ``ps``, one thread each."""
+    """Measure updates per second: digits, two workers and one ``ps``, with one thread each."""
     ours, hands = [], []
     steps = -(-len(digits.data()[0]) // digits.BATCH)
     with dtf.Cluster(jobs={"worker": 2, "ps": 1}) as cluster:
@@ -47,14 +47,14 @@ def asynchronous() -> Row:
 
 
 def everything(ctx: dtf.Context) -> Any:
-    """All digits, for each worker, in batches as large as the other program's."""
+    """Return all digits, for each worker, in batches of the same size as in the other program."""
     import tensorflow as tf
 
     return tf.data.Dataset.from_tensor_slices(digits.data()).cache().shuffle(2000).batch(digits.BATCH).prefetch(4)
 
 
 def _updates_per_second(run: dtf.Run) -> float:
-    """Of all workers together, while all of them train."""
+    """Return the updates per second of all workers together, while all of them train."""
     points = run.metrics.query("metric == 'loss'")
     times = [group["time"].to_numpy()[SKIP:] for _, group in points.groupby("task")]
     begin, end = max(t[0] for t in times), min(t[-1] for t in times)
@@ -62,7 +62,9 @@ def _updates_per_second(run: dtf.Run) -> float:
 
 
 def backup_worker() -> Row:
-    """Seconds per step of three workers, one of them slowed and one a backup, against the two others alone."""
+    """Measure seconds per step with three workers, one of them slow and one backup, compared with two workers that are
+    not slow.
+    """
     x, y = digits.data()
     slowed: list[float] = []
     alone: list[float] = []

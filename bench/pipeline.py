@@ -1,13 +1,13 @@
-"""How much two stages on two tasks gain when their microbatches overlap: seconds of a step of ``cluster.fit``.
+"""The gain from overlapping microbatches in two stages on two tasks: seconds per step of ``cluster.fit``.
 
-Sixteen equal dense layers between the digits and their classes, half of them on each task, one thread each. A stage
-sends derivatives back before it computes those of its weights, so that a step of a single microbatch takes 5/3 of what
-a stage takes for the whole batch. With one forward, one backward in turn, a step of eight takes 25/24 of it: eight can
-be 1.6 times as fast as one, and 1.92 times as fast as one process. Filling and draining takes 26/24, so the schedule
-alone makes one forward, one backward 1.04 times as fast.
+The model has sixteen equal dense layers between the digits and their classes, half of them on each task, with one
+thread per task. A stage sends gradients back before it computes those of its weights. A step with a single microbatch
+therefore takes 5/3 of the time that a stage needs for the whole batch. With eight microbatches and one forward, one
+backward, a step takes 25/24 of that time, so eight microbatches can be 1.6 times as fast as one, and 1.92 times as fast
+as one process. Fill and drain takes 26/24 of that time, so one forward, one backward is 1.04 times as fast.
 
-What else runs on the machine makes steps longer, never shorter, and those that need both cores more often: the faster
-quarter counts.
+Other programs on the machine only make steps longer, above all steps that need both cores. Therefore the lower quartile
+of the step times is used.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ROUNDS = 3
 LAYERS, UNITS, BATCH, STEPS, SKIPPED = 16, 512, 4096, 24, 4
 MICROBATCHES = 8
 LIMIT = 5 / 3 / (25 / 24)
-"""How much faster than one microbatch eight can be."""
+"""How many times as fast as one microbatch eight microbatches can be."""
 
 
 def network() -> Any:
-    """The digits, sixteen layers of 512 (and one more, of 64 inputs), ten classes."""
+    """Return a network for the digits: a first layer with 64 inputs, sixteen layers of 512 units, and ten classes."""
     import keras
 
     layers = [keras.layers.Dense(UNITS, activation="relu", name=f"dense_{number}") for number in range(LAYERS + 1)]
@@ -41,7 +41,9 @@ def network() -> Any:
 
 
 def placement() -> dict[str, str]:
-    """The digits and half of the layers on the first task, the rest on the second."""
+    """Return the devices of the layers: the first layer and half of the others on the first task, the rest on the
+    second.
+    """
     devices = {f"dense_{number}": _device(_stage(number)) for number in range(LAYERS + 1)}
     return {**devices, "classes": _device(1)}
 

@@ -1,6 +1,6 @@
-"""The plain alternative to a pipeline: a graph whose layers are placed by hand on the devices of two tasks.
+"""The plain alternative to a pipeline: a graph with layers that are placed by hand on the devices of two tasks.
 
-One process for each task, one thread each; prints the seconds of its steps. Only one of the tasks works at a time.
+Each task is a process with one thread. The first one prints the seconds of its steps. Only one task computes at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ THREADS = 1
 
 
 def seconds_of_steps(units: list[int], stages: list[int], batch: int, steps: int) -> list[float]:
-    """Train dense layers of so many ``units`` on the digits, layer k on task ``stages[k]``, 0 or 1."""
+    """Train dense layers with these ``units`` on the digits, layer k on task ``stages[k]``. Return the seconds of each
+    step.
+    """
     holders = [socket.socket() for _ in range(2)]
     for holder in holders:
         holder.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Automatic placement of a chain of 1,000 layers on 8 devices and of a graph of 10,000, and prediction of a step."""
+"""The time of automatic placement of a chain of 1,000 layers and a graph of 10,000, and of predictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES: Any = {"batch_size": 64, "microbatches": 8}
 
 
 def _graph(length: int, skips: int = 0) -> LayerGraph:
-    """A chain of unequal layers, with so many connections that pass some of them by."""
+    """Return a chain of unequal layers, with ``skips`` additional edges that skip some of them."""
     rng = random.Random(0)
     layers = [
         Layer(id=f"l{index}", kind="Dense", flops=rng.randrange(10**8), activation_bytes=rng.randrange(10**4))
@@ -54,7 +54,7 @@ def _seconds(function: Callable[[], Any]) -> float:
 
 
 def _over_equal_parts(graph: LayerGraph, devices: list[Device]) -> float:
-    """How much longer a step is if each device gets as many layers, by the prediction, than as placed."""
+    """Return the predicted step time with equally many layers per device, as a multiple of that with ``place``."""
     by_hand = {layer.id: devices[number * len(devices) // len(graph.layers)].name
                for number, layer in enumerate(graph.layers)}  # fmt: skip
     placed = predict(graph, place(graph, devices, **SIZES), devices, **SIZES).step_seconds
@@ -74,7 +74,7 @@ def measure() -> list[Row]:
         seconds = _seconds(lambda layers=layers, devices=devices: place(layers, devices, **SIZES))  # type: ignore[misc]
         rows.append(Row(f"placing {what}", f"{seconds:.2f} s", "", seconds, "<=", target))
     gain = _over_equal_parts(chain, unequal)
-    rows.append(Row("a step with as many layers on each of 8 unequal devices", "", "", gain, ">=", 1.1))
+    rows.append(Row("a step with equally many layers on 8 unequal devices", "", "", gain, ">=", 1.1))
     found = cut(costs(chain, **SIZES), unequal, Link(), {}, {})
     assert found is not None
     slowest = max(stage.seconds for stage in found.stages)

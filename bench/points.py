@@ -1,4 +1,4 @@
-"""Points per second from two tasks to the hub of this process, sustained, and how many were lost."""
+"""The sustained rate of points from two tasks to the hub of this process, and the number of lost points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS = 10
 
 
 def offer(_args: object, ctx: dtf.Context) -> int:
-    """Report four values a call, at the rate, for the time. Returns the number of points reported."""
+    """Report four values per call at ``RATE`` for ``SECONDS``. Return the number of points reported."""
     import time
 
     calls = RATE * SECONDS // 4

@@ -1,7 +1,6 @@
-"""``cluster.predict`` of a million rows on two tasks against ``model.predict`` of one process.
+"""Compares ``cluster.predict`` of a million rows on two tasks with ``model.predict`` in one process.
 
-That computes with one thread, as each task does: what is compared is two of them against one. Beside it stands what the
-same process takes with all cores.
+The process has one thread, as each task has, so that two threads are compared with one. It is also run with all cores.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ print(json.dumps(time.perf_counter() - begin))
 
 
 def alone(threads: int) -> float:
-    """Seconds of ``model.predict`` in a fresh process of so many threads (0: all cores), its start left out."""
+    """Return the seconds of ``model.predict`` in a new process with so many threads (0: all cores), after its start."""
     done = subprocess.run(
         [sys.executable, "-c", ALONE, str(threads)], env=dict(os.environ), stdout=subprocess.PIPE, check=True, text=True
     )
@@ -56,7 +55,7 @@ def measure() -> list[Row]:
     model = network()
     ours, one, whole = [], [], []
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
-        cluster.run(lambda _args, _ctx: None)  # the cluster is up
+        cluster.run(lambda _args, _ctx: None)  # wait until the cluster is up
         for _ in range(ROUNDS):
             begin = time.perf_counter()
             answers = cluster.predict(model, x, batch_size=BATCH, threads_per_task=1)

@@ -1,6 +1,6 @@
-"""The step time predicted after calibration against the step of ``dtf.Pipeline``, five models on two tasks.
+"""Compares the step times predicted after calibration with those of ``dtf.Pipeline``, for five models on two tasks.
 
-Two tasks of one thread take all of a machine of two cores: nothing else should run there meanwhile.
+Two tasks with one thread each use all of a machine with two cores: nothing else should run on it at the same time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _compiled(inputs: Any, outputs: Any, optimizer: str = "adam") -> Any:
 
 
 def balanced() -> Any:
-    """Eight dense layers of one width."""
+    """Return a model with eight dense layers of the same width."""
     import keras
 
     x = inputs = keras.Input((64,))
@@ -40,7 +40,7 @@ def balanced() -> Any:
 
 
 def unbalanced() -> Any:
-    """Dense layers that become narrower."""
+    """Return a model with dense layers that become narrower."""
     import keras
 
     x = inputs = keras.Input((64,))
@@ -50,7 +50,7 @@ def unbalanced() -> Any:
 
 
 def convolutions() -> Any:
-    """A small convolutional network on the digits' images."""
+    """Return a small convolutional network for the digits' images."""
     import keras
 
     x = inputs = keras.Input((64,))
@@ -62,7 +62,7 @@ def convolutions() -> Any:
 
 
 def residual() -> Any:
-    """Blocks with batch normalisation beside which the input goes on."""
+    """Return a model with residual blocks with batch normalization."""
     import keras
 
     x = inputs = keras.Input((64,))
@@ -74,7 +74,7 @@ def residual() -> Any:
 
 
 def transformer() -> Any:
-    """The images' rows as a sequence, through two blocks with attention."""
+    """Return a transformer of two blocks, in which the rows of an image are a sequence."""
     import keras
 
     x = inputs = keras.Input((64,))
@@ -91,7 +91,7 @@ MODELS: dict[str, tuple[Callable[[], Any], int]] = {
     "dense layers of one width": (balanced, 1024),
     "dense layers that become narrower": (unbalanced, 1024),
     "convolutions": (convolutions, 512),
-    "residual blocks with batch normalisation": (residual, 1024),
+    "residual blocks with batch normalization": (residual, 1024),
     "a transformer of two blocks": (transformer, 256),
 }
 
@@ -127,7 +127,7 @@ def measure() -> list[Row]:
 
 
 def _step_seconds(run: dtf.Run, skip: int = 4) -> float:
-    """The lower quartile of the client's steps, as in a calibration, without the first ones."""
+    """Return the lower quartile of the client's step times, as in a calibration, without the first steps."""
     times = run.metrics.query("metric == 'loss' and task == 'worker:0'")["time"].to_numpy()[skip:]
     return float(np.quantile(np.diff(times), 0.25))
 

@@ -1,4 +1,4 @@
-"""What one call of ``ctx.report`` costs the training loop."""
+"""The time that one call of ``ctx.report`` costs the training loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CALLS = 100_000
 
 
 def report_many(calls: int, ctx: dtf.Context) -> float:
-    """Microseconds a call."""
+    """Return the microseconds per call."""
     import time
 
     begin = time.perf_counter()

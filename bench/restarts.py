@@ -1,6 +1,6 @@
-"""A worker that is killed or frozen: when that is known, when the next attempt makes its first step, and with which.
+"""A worker that is killed or frozen: when this is noticed, and when and at which step the next attempt continues.
 
-With parameter servers, whether the others slow down meanwhile.
+With parameter servers, also whether the other workers slow down meanwhile.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .table import Row
 ROUNDS = 3
 TASKS = ("worker:0", "worker:1", "worker:2")
 SKIP = 40
-"""Steps at the beginning that do not count: there a step is compiled."""
+"""The number of steps at the beginning that are ignored, because steps are compiled there."""
 EXAMPLES = 64_000
 LOOK_S = 0.05
 STEPS = 150
-"""That are done before the signal."""
+"""The number of steps before the signal is sent."""
 BEFORE_S = 4.0
-"""For so long the updates of the others are counted before one of them is killed."""
+"""How long the other workers' updates are counted before one worker is killed."""
 
 
 def measure() -> list[Row]:
@@ -38,7 +38,7 @@ def measure() -> list[Row]:
         rows += [
             _row(f"{what} is noticed", [each.noticed_s for each in found], 0.5),
             _row(f"{what} to the first new step", [each.step_s for each in found], 1.0),
-            _count(f"{what}: steps done twice or left out", [each.amiss for each in found]),
+            _count(f"{what}: steps done twice or skipped", [each.amiss for each in found]),
             _count(f"{what}: others in new processes", [each.moved for each in found]),
         ]
     found = [_lost(2, signal.SIGSTOP) for _ in range(ROUNDS)]
@@ -47,7 +47,7 @@ def measure() -> list[Row]:
 
 
 def rejoins() -> list[Row]:
-    """Asynchronous parameter servers, one of three workers killed."""
+    """Measure asynchronous parameter servers when one of three workers is killed."""
     what = "asynchronous, one of three workers killed"
     with dtf.Cluster(jobs={"worker": 3, "ps": 1}) as cluster:
         found = [_rejoined(cluster) for _ in range(ROUNDS)]
@@ -55,12 +55,14 @@ def rejoins() -> list[Row]:
     ratio = statistics.median(after / before for before, after, _ in found)
     return [
         Row(f"{what}: the others' updates/s until it is back", f"{after:.0f}/s", f"{before:.0f}/s", ratio, ">=", 1),
-        _row(f"{what}: it is back", [seconds for *_, seconds in found], 2),
+        _row(f"{what}: time until it is back", [seconds for *_, seconds in found], 2),
     ]
 
 
 def _rejoined(cluster: dtf.Cluster) -> tuple[float, float, float]:
-    """Updates per second of two workers before and after a third one is killed, and seconds until its next step."""
+    """Return the updates per second of two workers before and after a third one is killed, and the seconds until the
+    next step of the latter.
+    """
     x, y = digits.repeated(EXAMPLES)
     run = cluster.fit(
         digits.network(), x, y, batch_size=3 * digits.BATCH, epochs=100, strategy="ps", threads_per_task=1, wait=False
@@ -72,7 +74,7 @@ def _rejoined(cluster: dtf.Cluster) -> tuple[float, float, float]:
     killed = time.time()
     os.kill(victim, signal.SIGKILL)
     while run.metrics.query("metric == 'staleness' and attempt == 1").empty:
-        time.sleep(10 * LOOK_S)  # whoever looks takes time from those who are measured
+        time.sleep(10 * LOOK_S)  # each look takes time from the processes that are measured
     run.stop(now=True)
     run.wait()
     points = run.metrics.query("metric == 'staleness'")
@@ -85,18 +87,18 @@ def _rejoined(cluster: dtf.Cluster) -> tuple[float, float, float]:
 
 @dataclass
 class Loss:
-    """What became of a training that has lost a worker."""
+    """The measurements of a run that has lost a worker."""
 
     noticed_s: float
     step_s: float
     amiss: int
-    """Steps of the first worker that were done twice, or not at all."""
+    """The number of steps of the first worker that were done twice or skipped."""
     moved: int
-    """Workers with another process than before, but for the lost one."""
+    """The number of workers, apart from the lost one, that have a new process."""
 
 
 def _lost(workers: int, number: signal.Signals) -> Loss:
-    """A signal to a worker in the middle of a training, which has no checkpoints."""
+    """Send a signal to a worker during a run without checkpoints, and return the measurements."""
     x, y = digits.repeated(EXAMPLES)
     with dtf.Cluster(jobs={"worker": workers}) as cluster:
         run = cluster.fit(

@@ -1,4 +1,4 @@
-"""A thousand hosts, and a run and a design of 512 tasks, in a real browser: how long until each view can be read."""
+"""A thousand hosts, and a run and a design of 512 tasks, in a real browser: the time until each view is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples per second of two workers against one, a compute-bound convolutional network, global batch doubled."""
+"""Examples per second of two workers, compared with one: a compute-bound network, with the global batch doubled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ STEPS = 28
 
 
 def network() -> Any:
-    """Digits enlarged to 32 x 32, three wide convolutions: hundreds of milliseconds a step on one core."""
+    """Return a network with three wide convolutions for digits enlarged to 32 x 32.
+
+    A step takes hundreds of milliseconds on one core.
+    """
     import keras
 
     model = keras.Sequential(

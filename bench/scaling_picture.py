@@ -1,7 +1,7 @@
-"""``python -m bench.scaling_picture``: examples a second over tasks, measured here and forecast, as a picture.
+"""``python -m bench.scaling_picture``: draw examples per second over the number of tasks, measured here and forecast.
 
-Measured at 1 to 4 tasks of one thread each. Where the machine has fewer cores than that, tasks share them: the forecast
-is drawn for a core for each task, and dotted for the cores that there are. ``--small`` is only to see that it works.
+The measurements have 1 to 4 tasks with one thread each. If the machine has fewer cores, tasks share them. The forecast
+assumes one core per task; a dotted line shows the forecast for the machine's cores. ``--small`` is only for testing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def _images(count: int) -> tuple[Any, Any]:
 
 
 def measured(rounds: int, steps: int) -> tuple[Calibration, dict[str, dict[int, list[float]]]]:
-    """A calibration by one task to each core, and by family examples a second at each number of tasks."""
+    """Return a calibration with one task per core, and measured examples per second.
+
+    The latter are lists with one value for each round, keyed by family and number of tasks.
+    """
     model = network()
     cores = min(len(os.sched_getaffinity(0)), max(TASKS))
     with dtf.Cluster(jobs={"worker": cores}) as cluster:
@@ -68,7 +71,10 @@ def measured(rounds: int, steps: int) -> tuple[Calibration, dict[str, dict[int, 
 
 
 def forecasts(calibration: Calibration, family: str, cores: int) -> tuple[Forecast, dict[int, float]]:
-    """With a core for each task; and the examples a second where tasks share so many."""
+    """Return the forecast with one core per task, and forecast examples per second if tasks share ``cores``.
+
+    The latter are keyed by number of tasks.
+    """
     model = network()
     settings: Any = {
         "strategy": FAMILIES[family],
@@ -98,8 +104,8 @@ def forecasts(calibration: Calibration, family: str, cores: int) -> tuple[Foreca
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.scaling_picture", description=__doc__)
-    parser.add_argument("--small", action="store_true", help="one round of few steps")
-    parser.add_argument("-o", "--output", type=Path, default=PICTURE, help="where to (default: %(default)s)")
+    parser.add_argument("--small", action="store_true", help="measure only one round of a few steps")
+    parser.add_argument("-o", "--output", type=Path, default=PICTURE, help="the file to write (default: %(default)s)")
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     rounds, steps = (1, 10) if arguments.small else (5, 28)

@@ -1,4 +1,4 @@
-"""The picture of ``scaling_picture``: laws of scaling beside each other, as SVG. Pure."""
+"""Draws the picture of ``scaling_picture`` as SVG, with a panel for each family of strategies. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ BLUE, GREY, ORANGE, INK = "#1f77b4", "#8a8a8a", "#d95f02", "#222222"
 
 @dataclass(frozen=True)
 class Panel:
-    """One family. Sequences are over ``tasks``; ``measured`` has the least, the median and the most by tasks."""
+    """The panel of one family. Sequences have a value for each of ``tasks``.
+
+    ``measured`` has the minimum, the median and the maximum, keyed by number of tasks.
+    """
 
     title: str
     tasks: Sequence[int]
@@ -24,11 +27,11 @@ class Panel:
     linear: Sequence[float]
     measured: Mapping[int, tuple[float, float, float]]
     shared: Mapping[int, float]
-    """What is forecast where tasks share the cores; empty where there are enough."""
+    """The forecast if tasks share the cores, keyed by number of tasks; empty if there are enough cores."""
 
 
 class _Scale:
-    """Tasks and examples a second, both by their logarithms, as places in a panel."""
+    """Maps numbers of tasks and examples per second to positions in a panel. Both scales are logarithmic."""
 
     def __init__(self, panels: Sequence[Panel], left: float) -> None:
         self.most_tasks = max(panel.tasks[-1] for panel in panels)
@@ -49,7 +52,7 @@ class _Scale:
 
 
 def draw(panels: Sequence[Panel], title: str, note: str) -> str:
-    """The text of an SVG file."""
+    """Return the text of an SVG file."""
     width = LEFT + len(panels) * (WIDTH + GAP)
     height = TOP + HEIGHT + BELOW
     parts = [

@@ -1,4 +1,4 @@
-"""What a trial costs beside its own work: launches on two places, against processes that are started by hand."""
+"""The cost of a trial in addition to its own work: trials on two places, compared with processes started by hand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def took_s(work: Callable[[], object]) -> float:
 
 def measure() -> list[Row]:
     with dtf.Cluster(jobs={"worker": PLACES}) as cluster:
-        dtf.launch(cluster, start_and_report, {"number": range(2 * PLACES)})  # the cluster is up
+        dtf.launch(cluster, start_and_report, {"number": range(2 * PLACES)})  # wait until the cluster is up
         rate = STARTS / took_s(lambda: dtf.launch(cluster, start_and_report, {"number": range(STARTS)}))
         searched = STARTS / took_s(
             lambda: cluster.search(report_and_return, {"x": (0.0, 1.0)}, trials=STARTS, objective="loss", seed=1)
@@ -58,9 +58,9 @@ def measure() -> list[Row]:
     least = SECONDS / PLACES
     return [
         Row("trials that start TensorFlow and report, two places", f"{rate:.1f}/s", f"{hand:.2f}/s", rate, ">=", 10),
-        Row("the same, asked of TPE one by one", f"{searched:.1f}/s", f"{hand:.2f}/s", searched, ">=", 10),
+        Row("the same, suggested by TPE one by one", f"{searched:.1f}/s", f"{hand:.2f}/s", searched, ">=", 10),
         Row(
-            f"{SECONDS} trials of 1 s on two places, over the least",
+            f"{SECONDS} trials of 1 s on two places, over the minimum",
             f"{seconds:.1f} s",
             f"{least:.0f} s",
             seconds / least,

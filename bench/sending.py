@@ -1,4 +1,4 @@
-"""1 GiB of arrays: from ``cluster.fit`` to the end of the first step, against ``model.fit`` of one process."""
+"""The time from ``cluster.fit`` with 1 GiB of arrays to the end of the first step, compared with ``model.fit``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measure() -> list[Row]:
     y = np.zeros(EXAMPLES, np.int64)
     ours, alone, back = [], [], []
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
-        cluster.run(lambda _args, _ctx: None)  # the cluster is up
+        cluster.run(lambda _args, _ctx: None)  # wait until the cluster is up
         for _ in range(ROUNDS):
             model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(10, activation="softmax")])
             model.compile("sgd", "sparse_categorical_crossentropy")
@@ -45,7 +45,7 @@ def measure() -> list[Row]:
             model.fit(x, y, batch_size=BATCH, steps_per_epoch=5, verbose=0, callbacks=[first])
             alone.append(first.at - begin)
     our, other = statistics.median(ours), statistics.median(alone)
-    print(f"of which until its data is shared: {statistics.median(back):.2f} s")
+    print(f"of which until the data is shared: {statistics.median(back):.2f} s")
     return [
         Row("1 GiB of arrays, call to the end of the first step", f"{our:.2f} s", f"{other:.2f} s", our, "<=", MOST_S)
     ]

@@ -1,4 +1,4 @@
-"""From ``cluster.fit`` to the end of the first step, on three hosts by SSH against three local workers, in turns.
+"""The time from ``cluster.fit`` to the first step, on three hosts by SSH, compared with three local workers.
 
 The hosts are namespaces of this machine (``tests/python/machines.py``), so both have the same cores.
 """
@@ -37,7 +37,7 @@ def measure() -> list[Row]:
         )
         with dtf.Cluster(WORKERS) as near, far:
             for cluster in (near, far):
-                _submit(cluster)  # it is up, and its programs' imports have been made
+                _submit(cluster)  # wait until the cluster is up and its programs are imported
             times: dict[str, list[float]] = {"near": [], "far": []}
             for _ in range(ROUNDS):
                 times["near"].append(_submit(near))

@@ -1,4 +1,4 @@
-"""From the start of ``python script.py`` to the end of the first step, against the same started by hand."""
+"""The time from the start of ``python script.py`` to the first step, compared with starting the same by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ cluster.close()
 
 
 def script(text: str) -> float:
-    """Seconds from the start of a script to the end of its first step."""
+    """Return the seconds from the start of a script to the end of its first step."""
     begin = time.time()
     command = [sys.executable, "-c", text]
     output = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout

@@ -1,4 +1,4 @@
-"""Batches per second of ``cluster.fit`` on a generator of 100 kB batches, against ``model.fit`` on the same one."""
+"""Compares ``cluster.fit`` with ``model.fit`` on the same generator: batches of 100 kB per second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .table import Row
 
 ROUNDS = 3
 STEPS, EXAMPLES, FEATURES = 1500, 32, 784
-"""100 kB: a batch of 32 pictures of 28 x 28."""
+"""A batch has 32 images of 28 x 28, which take 100 kB."""
 WARM_UP = 300
 
 

@@ -1,4 +1,4 @@
-"""From ``cluster.fit`` on a running cluster to the end of its first step, against starting the same by hand."""
+"""The time from ``cluster.fit`` on a running cluster to the first step, compared with starting the same by hand."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .table import Row
 
 ROUNDS = 5
 PAUSE_S = 4.0
-"""Before each start, by hand or on the cluster, so that neither meets what the one before has left to do."""
+"""The pause before each start, by hand or on the cluster, so that the end of the previous run does not disturb it."""
 
 
 def first_step(run: dtf.Run) -> float:
-    """When the slower task ended its first step, in seconds since the epoch."""
+    """Return the time at which the slower task ended its first step, in seconds since the epoch."""
     points = run.metrics.query("metric == 'loss'")
     return float(points.groupby("task")["time"].min().max())
 
@@ -26,7 +26,7 @@ def measure() -> list[Row]:
     model = digits.network()
     ours, hands = [], []
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
-        cluster.run(lambda _args, _ctx: None)  # the cluster is up
+        cluster.run(lambda _args, _ctx: None)  # wait until the cluster is up
         for _ in range(ROUNDS):
             time.sleep(PAUSE_S)
             gang = by_hand.start_gang(0)

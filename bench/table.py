@@ -1,4 +1,4 @@
-"""One measured figure beside its alternative."""
+"""The table of measured figures and their alternatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _SIGNS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": op
 
 @dataclass(frozen=True)
 class Row:
-    """``value`` is compared with ``target``: a ratio to the alternative, or a figure where there is none."""
+    """A measured figure and its alternative, if any.
+
+    ``value``, which is the ratio of the two or, without an alternative, the figure itself, is compared with ``target``.
+    """
 
     what: str
     ours: str
@@ -26,7 +29,7 @@ class Row:
 
 
 def print_rows(rows: list[Row]) -> None:
-    """Print the rows, aligned, each with whether it reaches its target."""
+    """Print the rows as a table, in which missed targets are marked."""
     lines = [
         (
             row.what,

@@ -1,4 +1,4 @@
-"""Searches beside the plain ways: pruning without a barrier, results reported, and what the scheduler takes a trial."""
+"""Compares searches with plain alternatives: pruning without barriers, the rate of reports, the cost of scheduling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .table import Row
 PLACES = 4
 TRIALS, FACTOR, RUNGS = 27, 3, (3, 9, 27)
 SLOW, FAST_S, SLOW_S = 0.25, 0.02, 0.2
-"""A quarter of the trials takes ten times as long for a step."""
+"""A quarter of the trials take ten times as long for a step."""
 SEEDS = 3
 REPORTS, REPORTS_BY_HAND = 20_000, 200
 SLOTS, FEW, MANY = 1_000, 1_000, 10_000
@@ -42,7 +42,7 @@ for step in range(int(sys.argv[2])):
 
 
 def train(params: dict[str, Any], ctx: dtf.Context) -> float:
-    """A trial whose loss falls with the steps, to ``x``."""
+    """A trial with a loss that decreases with the steps, toward ``x``."""
     for step in range(params["begin"], params["end"]):
         time.sleep(params["step_s"])
         ctx.report(step + 1, loss=params["x"] + 1 / (step + 1))
@@ -50,13 +50,15 @@ def train(params: dict[str, Any], ctx: dtf.Context) -> float:
 
 
 def train_part(x: float, step_s: float, begin: int, end: int) -> float:
-    """The same from a checkpoint on, until the next barrier."""
+    """The same trial, from a checkpoint to the next barrier."""
     time.sleep((end - begin) * step_s)
     return x + 1 / end
 
 
 def drawn(seed: int) -> list[tuple[float, float]]:
-    """(x, seconds a step) of each trial. The best is a fast one: a slow one takes as long whoever schedules it."""
+    """Return (x, seconds per step) of each trial. The best trial is fast: a slow one would take as long under any
+    scheduler.
+    """
     chance = random.Random(seed)
     found = [(chance.random(), SLOW_S if chance.random() < SLOW else FAST_S) for _ in range(TRIALS)]
     best = min(range(TRIALS), key=lambda at: found[at][0])
@@ -65,7 +67,7 @@ def drawn(seed: int) -> list[tuple[float, float]]:
 
 
 def with_barriers_s(cluster: dtf.Cluster, trials: list[tuple[float, float]]) -> float:
-    """Synchronous successive halving: until the best value is there."""
+    """Return the seconds until synchronous successive halving has the best value."""
     began, before = time.time(), 0
     for rung in RUNGS:
         columns: dict[str, list[Any]] = {"x": [x for x, _ in trials], "step_s": [s for _, s in trials]}
@@ -78,7 +80,7 @@ def with_barriers_s(cluster: dtf.Cluster, trials: list[tuple[float, float]]) -> 
 
 
 def without_s(cluster: dtf.Cluster, trials: list[tuple[float, float]]) -> float:
-    """The same trials in a search with ASHA: until the best value is there."""
+    """Return the seconds until a search of the same trials with ASHA has the best value."""
     from optuna.pruners import SuccessiveHalvingPruner
 
     space = {"x": [0.0], "step_s": [0.0], "begin": [0], "end": [RUNGS[-1]]}
@@ -95,7 +97,7 @@ def without_s(cluster: dtf.Cluster, trials: list[tuple[float, float]]) -> float:
 
 
 def _Listed(rows: list[dict[str, Any]]) -> Any:  # noqa: N802
-    """A sampler that says these, one after the other."""
+    """Return a sampler that suggests these rows, one after another."""
     import optuna
 
     class Listed(optuna.samplers.RandomSampler):
@@ -111,7 +113,7 @@ def report_many(params: dict[str, Any], ctx: dtf.Context) -> None:
 
 
 def reports_per_s(cluster: dtf.Cluster) -> float:
-    """All that two trials report, until it is in the series that plots are drawn from, and in the study."""
+    """Return the reports per second of two trials. A report counts once it is in the plots' series and in the study."""
     began = time.perf_counter()
     search = cluster.search(report_many, {"x": [1, 2]}, sampler="grid", objective="loss")
     took_s = time.perf_counter() - began
@@ -120,7 +122,7 @@ def reports_per_s(cluster: dtf.Cluster) -> float:
 
 
 def reports_by_hand_per_s() -> float:
-    """Two processes that report to Optuna's own storage, as its pruners need it."""
+    """Return the reports per second of two processes that report to Optuna's own storage, as its pruners require."""
     with tempfile.TemporaryDirectory() as directory:
         storage = f"sqlite:///{directory}/study.db"
         open_study("by hand", storage, as_sampler("random", 1), as_pruner(None), ["minimize"])
@@ -128,12 +130,12 @@ def reports_by_hand_per_s() -> float:
         command = [sys.executable, "-c", BY_HAND, storage, str(REPORTS_BY_HAND)]
         both = [subprocess.Popen(command) for _ in range(2)]
         if any(process.wait() for process in both):
-            raise RuntimeError("Optuna could not be reported to")
+            raise RuntimeError("A process could not report to Optuna")
         return 2 * REPORTS_BY_HAND / (time.perf_counter() - began)
 
 
 class _Simulated:
-    """A cluster of ``SLOTS`` hosts, each with a place, for ``RunQueue``."""
+    """A simulated cluster of ``SLOTS`` hosts with one place each, for ``RunQueue``."""
 
     has_all_hosts = True
 
@@ -155,7 +157,10 @@ class _Simulated:
 
 
 async def scheduled_s(trials: int) -> float:
-    """Seconds a trial, of asking the study, of finding it a place, and of telling its end; it does nothing itself."""
+    """Return the seconds of scheduling per trial, whose program does nothing.
+
+    This is the time to request the trial from the study, to assign it a place, and to report its end.
+    """
     study = open_study(None, None, as_sampler("random", 1), as_pruner(None), ["minimize"])
     asked = AskedTrials(study, train, as_space({"x": (0.0, 1.0)}), ["loss"], trials, keeps=False)
     queue = RunQueue(_Simulated())  # type: ignore[arg-type]
@@ -184,7 +189,7 @@ def measure() -> list[Row]:
         barriers = sum(with_barriers_s(cluster, drawn(seed)) for seed in range(SEEDS))
         without = sum(without_s(cluster, drawn(seed)) for seed in range(SEEDS))
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
-        dtf.launch(cluster, train_part, {"x": [0.0], "step_s": [0.0], "begin": [0], "end": [1]})  # the cluster is up
+        dtf.launch(cluster, train_part, {"x": [0.0], "step_s": [0.0], "begin": [0], "end": [1]})  # wait for the cluster
         reports = reports_per_s(cluster)
     hand = reports_by_hand_per_s()
     return [

@@ -1,4 +1,4 @@
-"""Twenty browsers that look at the same plots of a run of 20,000 points a second, beside one browser."""
+"""Twenty browsers that show the same plots of a run with 20,000 points per second, compared with one browser."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ RATE = 20_000  # points/s
 SECONDS = 8
 METRICS = ("loss", "accuracy", "val_loss", "val_accuracy")
 TASKS = 2
-CALLS = 50  # of ``report`` in an event
+CALLS = 50  # of ``report`` per event
 VIEWERS = 20
 
 
 class _NoClusters:
-    """All that a Feed asks of a Fleet, with a hub and no clusters."""
+    """The part of a Fleet that a Feed needs, with a hub and no clusters."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -39,7 +39,7 @@ class _NoClusters:
 
 
 def _events() -> list[bytes]:
-    """Of the whole run; they are made beforehand, for they cost their makers, not the hub."""
+    """Return the events of the whole run. They are created beforehand, because creating them is not the hub's work."""
     encode = msgspec.msgpack.encode
     found = [encode_event(RunChanged(time=0.0, state=RunState.LAUNCHING))]
     calls = RATE * SECONDS // len(METRICS) // TASKS
@@ -55,7 +55,7 @@ def _events() -> list[bytes]:
 
 
 async def _taken(viewers: int, events: list[bytes]) -> float:
-    """Points a second that the hub takes, of those offered at the rate."""
+    """Return the points per second that the hub accepts if they are offered at ``RATE``."""
     hub = Hub()
     hub.add_run(RunInfo(id="run", name="run", cluster="none", created=time.time()))
     received = [0] * viewers
@@ -86,6 +86,6 @@ def measure() -> list[Row]:
     events = _events()
     one, many = (asyncio.run(_taken(viewers, events)) for viewers in (1, VIEWERS))
     return [
-        Row(f"points/s that {VIEWERS} viewers of one plot let the hub take", f"{many:,.0f}/s", f"{one:,.0f}/s with one",
+        Row(f"points/s to the hub with {VIEWERS} viewers of one plot", f"{many:,.0f}/s", f"{one:,.0f}/s with one",
             many / one, ">=", 0.95),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A part of a plot of a run of ten million points, beside a run of a thousand and beside all points of the part."""
+"""Zooming a plot of ten million points, compared with a small plot, and with sending all points of the part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BATCH = 5000
 
 
 def _hub(points: int) -> Hub:
-    """A run of so many points in all."""
+    """Return a hub with a run that has this total number of points."""
     hub = Hub()
     hub.add_run(RunInfo(id="run", name="run", cluster="none", created=time.time()))
     encode = msgspec.msgpack.encode
@@ -39,7 +39,10 @@ def _hub(points: int) -> Hub:
 
 
 def _zoom(hub: Hub, points: int) -> tuple[float, float, float]:
-    """Milliseconds and bytes of one plot, and bytes of all points of the part: medians over parts of all sizes."""
+    """Return the milliseconds and bytes of one plot, and the bytes of all points of the part.
+
+    These are medians over parts of different sizes.
+    """
     random = np.random.default_rng(0)
     calls = points // len(METRICS)
     taken, sent, plain = [], [], []
@@ -52,7 +55,7 @@ def _zoom(hub: Hub, points: int) -> tuple[float, float, float]:
         body = encode_json(frames)
         taken.append(1000 * (time.perf_counter() - begin))
         sent.append(len(body))
-        plain.append(16 * size)  # as doubles, which JSON is longer than
+        plain.append(16 * size)  # as doubles; JSON would be longer
     return statistics.median(taken), statistics.median(sent), statistics.median(plain)
 
 
@@ -61,5 +64,5 @@ def measure() -> list[Row]:
     own, small = _zoom(_hub(most), most), _zoom(_hub(few), few)
     return [
         Row("a part of a plot of 10 million points", f"{own[0]:.1f} ms", f"{small[0]:.1f} ms", own[0], "<=", 50),
-        Row("its bytes, beside all points of it", f"{own[1]:,.0f}", f"{own[2]:,.0f}", own[1] / own[2], "<=", 0.1),
+        Row("its bytes, against all of its points", f"{own[1]:,.0f}", f"{own[2]:,.0f}", own[1] / own[2], "<=", 0.1),
     ]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install Debian packages where this machine has apt-get and we may use it; otherwise say what is missing.
+# Install Debian packages if this machine has apt-get and the user may run it as root; otherwise report what is missing.
 set -eu
 
 if [ "$(id -u)" = 0 ]; then
@@ -10,7 +10,7 @@ else
     sudo=no
 fi
 if [ "$sudo" = no ] || ! command -v apt-get >/dev/null; then
-    echo "This machine lacks $*, and installing system packages needs apt-get and root. Please install it." >&2
+    echo "This machine lacks $*. Without apt-get and root, it cannot be installed automatically: install it manually." >&2
     exit 1
 fi
 

@@ -5,7 +5,7 @@ set -eu
 find_browser() {
     for name in chromium chromium-browser google-chrome google-chrome-stable \
         "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" "/Applications/Chromium.app/Contents/MacOS/Chromium"; do
-        # Ubuntu's chromium-browser is a script that only names the snap; what answers with a version is a browser.
+        # Ubuntu's chromium-browser is a script that only points to the snap. A program that prints a version is a browser.
         if command -v "$name" >/dev/null && "$name" --version >/dev/null 2>&1; then
             command -v "$name"
             return 0

@@ -1,7 +1,7 @@
-"""The lab extension's build, where it is at hand: no Node is needed then.
+"""Reuses an existing build of the lab extension, so that Node is not needed.
 
-``extension.py stamp`` writes into the build what it was built from. ``extension.py find [WHEEL...]`` succeeds if the
-build is of these very sources, or if one of the wheels holds one that is, which is unpacked to where the build goes.
+``extension.py stamp`` records in the build which sources it was made from. ``extension.py find [WHEEL...]`` succeeds if
+the build was made from the current sources, or if one of the wheels has such a build, which is then unpacked.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ BUILD = ROOT / "jupyter_dtf/labextension"
 STAMP = "sources.json"
 IN_WHEEL = ".data/data/share/jupyter/labextensions/jupyter_dtf/"
 NOT_BUILT = "install.json"
-"""It is beside the build in a wheel."""
+"""A file that is next to the build in a wheel, but not part of it."""
 
 
 def digest() -> str:
-    """Of all that the build is made from, with what the packages that it holds are locked to."""
+    """Return a digest of everything that the build is made from, including the locked versions of its packages."""
     names = ["package-lock.json", "package.json", "tsconfig.json"]
     for directory in ("schema", "src", "style"):
         names += [path.relative_to(ROOT).as_posix() for path in (ROOT / directory).rglob("*") if path.is_file()]
@@ -37,7 +37,7 @@ def stamp() -> None:
 
 
 def is_built() -> bool:
-    """Whether there is a build of these very sources."""
+    """Return whether there is a build of the current sources."""
     try:
         return (BUILD / "package.json").is_file() and json.loads((BUILD / STAMP).read_text())["sha256"] == digest()
     except (OSError, ValueError, KeyError):
@@ -45,7 +45,7 @@ def is_built() -> bool:
 
 
 def unpack(path: Path) -> bool:
-    """Unpack what a wheel has of a build, if it is of these very sources."""
+    """Unpack the build in a wheel if it was built from the current sources. Return whether it was."""
     try:
         with zipfile.ZipFile(path) as wheel:
             names = {name.partition(IN_WHEEL)[2]: name for name in wheel.namelist() if IN_WHEEL in name}
@@ -64,7 +64,7 @@ def unpack(path: Path) -> bool:
 
 
 def main(what: str, wheels: list[str]) -> int:
-    """Do it, and return the exit status."""
+    """Run the command ``what``, and return the exit status."""
     if what == "stamp":
         stamp()
         return 0
@@ -72,7 +72,7 @@ def main(what: str, wheels: list[str]) -> int:
         return 0
     for wheel in wheels:
         if unpack(Path(wheel)):
-            print(f"The lab extension is the one of {wheel}", flush=True)
+            print(f"Using the lab extension in {wheel}", flush=True)
             return 0
     return 1
 

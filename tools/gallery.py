@@ -1,9 +1,9 @@
-"""Run examples and keep a picture of each for docs/gallery.md: python -m tools.gallery [NAME...].
+"""Run examples and save a picture of each for docs/gallery.md: python -m tools.gallery [NAME...].
 
-A NAME is a file of ``examples``, as ``notebooks/search.ipynb``; without any, all of them are run, but for the programs
-of Horovod and TensorFlowOnSpark. Scripts run in a kernel, as ``%run`` does it, so that they draw what they draw in a
-notebook. The picture is what ``_HOW`` says of the example: a plot or an image of its own, the run's or the search's
-still picture, or else what it has printed.
+A NAME is a file in ``examples``, such as ``notebooks/search.ipynb``. Without names, all examples are run, except the
+programs for Horovod and TensorFlowOnSpark. Scripts run in a kernel, with ``%run``, so that they draw the same as in a
+notebook. ``_HOW`` defines the picture of each example: a plot or an image of its own, the still picture of its run or
+search, or its printed output.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ How = Callable[["Ran"], None]
 
 
 class Ran:
-    """Examples, one after another in one kernel, each in an empty directory. A context manager."""
+    """Runs examples one after another in one kernel, each in an empty directory. A context manager."""
 
     def __init__(self) -> None:
         self._notebook: Any = new_notebook()  # type: ignore[no-untyped-call]
@@ -108,7 +108,7 @@ class Ran:
 
 
 def run_still(*metrics: str) -> How:
-    """The still picture of the newest run that has such metrics, with them alone."""
+    """Save the still picture of the newest run that has any of these metrics, showing only these."""
 
     def draw(ran: Ran) -> None:
         ran.cell(RUN_STILL.format(metrics=repr(metrics)))
@@ -118,7 +118,7 @@ def run_still(*metrics: str) -> How:
 
 
 def shown(ran: Ran) -> None:
-    """The last picture among the outputs: of a search or a run that has something to show."""
+    """Save the last picture among the outputs, of a search or of a run that has metrics."""
     pictures = [output.data["image/svg+xml"] for output in ran.outputs if "image/svg+xml" in output.get("data", {})]
     pictures = [picture for picture in pictures if "No metrics yet" not in picture]
     (ran.directory / "picture.svg").write_text(pictures[-1])
@@ -126,7 +126,7 @@ def shown(ran: Ran) -> None:
 
 
 def plot(expression: str, width: int, height: int) -> How:
-    """A plot of Bokeh's, which the example has a name for."""
+    """Save a Bokeh plot, given as an expression with the example's variables."""
 
     def draw(ran: Ran) -> None:
         ran.cell(BOKEH.format(plot=expression))
@@ -136,14 +136,14 @@ def plot(expression: str, width: int, height: int) -> How:
 
 
 def page(name: str, width: int, height: int) -> How:
-    """A page with a plot, which the example writes."""
+    """Save a screenshot of a page that the example writes."""
     return lambda ran: photograph(ran, ran.directory / name, width, height)
 
 
 def photograph(ran: Ran, path: Path, width: int, height: int) -> None:
     browser = os.environ.get("BROWSER_PATH") or shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
-        sys.exit("Pictures of plots need Chromium: name it by BROWSER_PATH")
+        sys.exit("Pictures of plots need Chromium: set BROWSER_PATH to its path")
     picture = ran.directory / "picture.png"
     size = [f"--window-size={width},{height}", "--hide-scrollbars", "--virtual-time-budget=5000"]
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", *size, f"--screenshot={picture}", str(path)]
@@ -152,12 +152,12 @@ def photograph(ran: Ran, path: Path, width: int, height: int) -> None:
 
 
 def image(name: str) -> How:
-    """An image that the example writes."""
+    """Save an image that the example writes."""
     return lambda ran: keep(ran, ran.directory / name)
 
 
 def run_image(name: str) -> How:
-    """The last image of that name that the newest run's first worker has reported."""
+    """Save the last image with this name that the first worker of the newest run reported."""
 
     def draw(ran: Ran) -> None:
         ran.cell(RUN_IMAGE.format(name=name))
@@ -167,7 +167,7 @@ def run_image(name: str) -> How:
 
 
 def text(ran: Ran) -> None:
-    """The last lines that it has printed, as a terminal shows them."""
+    """Save a picture of the last lines that the example printed, as in a terminal."""
     lines = [line[:100] for line in re.sub(r"\x1b\[[0-9;]*m", "", ran.printed()).splitlines() if line.strip()][-8:]
     width, height = max(600, 24 + 8 * max(map(len, lines))), 16 * len(lines) + 24
     rows = [
@@ -183,7 +183,7 @@ def text(ran: Ran) -> None:
 
 
 def keep(ran: Ran, picture: Path) -> None:
-    """Put a picture where the page has it: a PNG with few colours."""
+    """Save a picture for the gallery page. A PNG is reduced to 64 colors."""
     name = ran.path.relative_to(EXAMPLES).as_posix().replace("/", "-").replace(".", "-")
     target = PICTURES / (name + picture.suffix)
     if picture.suffix == ".png":
@@ -193,7 +193,7 @@ def keep(ran: Ran, picture: Path) -> None:
     size = target.stat().st_size
     print(f"{target.relative_to(ROOT)}: {size / 1000:.1f} kB", flush=True)
     if size > MAX_BYTES:
-        sys.exit(f"A picture may have {MAX_BYTES} bytes, {target.name} has {size}")
+        sys.exit(f"A picture may have at most {MAX_BYTES} bytes, but {target.name} has {size}")
 
 
 LOSS = run_still("loss", "accuracy", "val_loss", "val_accuracy")
@@ -217,13 +217,13 @@ _HOW: dict[str, How] = {
     "in_graph.py": text,
     "transformer_pipeline.py": text,
 }
-"""Of the others the loss and the accuracy of the newest run."""
+"""How to make the pictures of examples. The others show the loss and the accuracy of the newest run (``LOSS``)."""
 
 
 def main(names: list[str]) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     every = [path.relative_to(EXAMPLES).as_posix() for path in [*EXAMPLES.glob("*.py"), *EXAMPLES.rglob("*.ipynb")]]
-    of_horovod = [name for name in every if name.startswith("horovod_")]  # scripts of their own kind: no pictures
+    of_horovod = [name for name in every if name.startswith("horovod_")]  # they have no pictures
     with tempfile.TemporaryDirectory(prefix="dtf-gallery-") as directory:
         os.environ["JUPYTER_DTF_DATA_DIR"] = f"{directory}/data"
         with dtf.Cluster(jobs={"worker": 2}) as cluster:

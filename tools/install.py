@@ -1,8 +1,11 @@
-"""Install Python packages into the environment of this interpreter, by uv where that can be had, else by pip.
+"""Install Python packages into the environment of this interpreter, with uv if possible, otherwise with pip.
 
-``python -m tools.install packages REQUIREMENT...``, ``dependencies EXTRA...`` (of this checkout, without itself; by uv
-alone) and ``checkout EXTRA...`` (in editable form; the lab extension is a link to its build, so that a later build
-needs no installation). Packages come from where pip is configured to find them.
+* ``python -m tools.install packages REQUIREMENT...`` installs these packages;
+* ``python -m tools.install dependencies EXTRA...`` installs the dependencies of this checkout, only with uv;
+* ``python -m tools.install checkout EXTRA...`` installs this checkout in editable mode. The lab extension is a link to
+  its build, so that a later build needs no installation.
+
+Packages come from the sources that pip is configured to use.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from tools import step
 ROOT = Path(__file__).absolute().parent.parent
 PIP = [sys.executable, "-m", "pip"]
 
-# pip's settings, and the variables by which uv is told the same.
+# The environment variables of uv that correspond to pip's settings.
 VARIABLES = {
     "cert": "SSL_CERT_FILE",
     "client-cert": "SSL_CLIENT_CERT",
@@ -34,7 +37,7 @@ VARIABLES = {
     "default-timeout": "UV_HTTP_TIMEOUT",
     "trusted-host": "UV_INSECURE_HOST",
 }
-# What says nothing about which packages are installed, or from where.
+# pip's settings that affect neither which packages are installed nor where they come from.
 OF_NO_MATTER = {
     "break-system-packages", "cache-dir", "config-file", "disable-pip-version-check", "log", "no-color", "no-input",
     "no-python-version-warning", "no-warn-script-location", "prefer-binary", "progress-bar", "quiet",
@@ -45,11 +48,11 @@ IMPORTED = (
     "sklearn.datasets", "tensorflow", "keras",
 )  # fmt: skip
 SECTIONS = ("global", "install", ":env:")
-"""Of pip's configuration; a later one goes before an earlier one."""
+"""The sections of pip's configuration that apply to ``pip install``. Later ones take precedence."""
 
 
 def settings(listed: str) -> dict[str, str]:
-    """What holds for ``pip install``, from the output of ``pip config list``."""
+    """Return the settings that apply to ``pip install``, given the output of ``pip config list``."""
     found: dict[str, str] = {}
     for section in SECTIONS:
         for line in listed.splitlines():
@@ -61,12 +64,12 @@ def settings(listed: str) -> dict[str, str]:
 
 
 def variables(pip: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str] | None:
-    """The environment in which uv does as pip would, or None where pip is told what uv cannot be told.
+    """Return the environment in which uv does the same as pip, or None if pip has a setting that uv does not have.
 
-    What a person has set for uv stays.
+    ``given`` is the current environment. Its variables take precedence.
     """
     made = {
-        "UV_INDEX_STRATEGY": "unsafe-best-match",  # pip looks everywhere as well, and takes the newest
+        "UV_INDEX_STRATEGY": "unsafe-best-match",  # as pip does: search all indexes, and take the newest version
         "UV_SYSTEM_CERTS": "1",
         "UV_NO_PROGRESS": "1",
     }
@@ -74,7 +77,7 @@ def variables(pip: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str
         del made["UV_SYSTEM_CERTS"]
     for key, value in pip.items():
         if key in VARIABLES:
-            # pip's lists are apart by white space, and so are uv's, but for this one.
+            # The items of pip's lists are separated by white space. So are those of uv's lists, except this one.
             made[VARIABLES[key]] = ("," if key == "find-links" else " ").join(value.split())
         elif key not in OF_NO_MATTER:
             return None
@@ -84,7 +87,7 @@ def variables(pip: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str
 
 
 def find_uv() -> str | None:
-    """The path of uv; it is installed beside this interpreter if the machine has none."""
+    """Return the path of uv, which is installed next to this interpreter if there is none; None if that fails."""
     beside = Path(sys.executable).with_name("uv")
     if not beside.exists() and (found := shutil.which("uv")):
         return found
@@ -94,7 +97,7 @@ def find_uv() -> str | None:
 
 
 def by_uv(text: str, arguments: list[str]) -> bool:
-    """Whether uv has installed what ``arguments`` say."""
+    """Run ``uv pip install`` with these arguments. Return whether it succeeded."""
     listed = subprocess.run([*PIP, "config", "list"], stdout=subprocess.PIPE, text=True, check=False).stdout
     environment = variables(settings(listed), os.environ)
     uv = find_uv() if environment is not None else None
@@ -105,17 +108,20 @@ def by_uv(text: str, arguments: list[str]) -> bool:
 
 
 def install(text: str, arguments: list[str], build: list[str] | None = None) -> int:
-    """The exit status, by uv or else by pip. ``build``: what pip is to be told as well, where something is built."""
+    """Install with uv or, if that fails, with pip. Return the exit status.
+
+    ``build``: additional arguments for pip.
+    """
     if by_uv(text, arguments):
         return 0
-    return step.run(f"{text} (by pip)", [*PIP, "install", "-q", *(build or []), *arguments])
+    return step.run(f"{text} (with pip)", [*PIP, "install", "-q", *(build or []), *arguments])
 
 
 def checkout(extras: str) -> int:
-    """Install this checkout in editable form."""
+    """Install this checkout in editable mode, and return the exit status."""
     prefix = Path(sys.prefix) / "share/jupyter/labextensions"
     link = prefix / "jupyter_dtf"
-    _remove(link)  # else what was installed before would be removed through the link: the build itself
+    _remove(link)  # otherwise, the installer would remove the build itself, through the link
     os.environ["SKIP_JUPYTER_BUILDER"] = "1"
     os.environ["UV_NO_BUILD_ISOLATION"] = "1"
     status = install(f"Installing jupyter_dtf[{extras}]", ["-e", f".[{extras}]"], ["--no-build-isolation"])
@@ -133,14 +139,14 @@ def _remove(path: Path) -> None:
 
 
 def main(what: str, names: list[str]) -> int:
-    """Install, and return the exit status."""
+    """Run the command ``what``, and return the exit status."""
     os.chdir(ROOT)
     extras = ",".join(names)
     if what == "packages":
         return install("Installing the build tools", names)
     if what == "checkout":
         return checkout(extras)
-    # Beside the build of the extension. What pip would have to do instead, it does with the checkout.
+    # This runs while the extension is built. Without uv, pip installs the dependencies later, with the checkout.
     text = "Installing TensorFlow, Keras and Jupyter" + (" and the test tools" if "test" in names else "")
     if by_uv(text, ["-r", "pyproject.toml", *(f"--extra={name}" for name in names)]):
         compile_imported()
@@ -148,11 +154,14 @@ def main(what: str, names: list[str]) -> int:
 
 
 def compile_imported() -> None:
-    """Leave byte code of what every start imports, as pip does of all: TensorFlow comes up in a third of the time."""
+    """Compile the modules that every start imports to byte code, as pip does with all modules.
+
+    TensorFlow then starts in a third of the time.
+    """
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # of an image: without byte code each process would compile
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # some container images set it
     command = ["nice", sys.executable, "-c", f"import {', '.join(IMPORTED)}"]
-    step.run("Compiling what they import", command, environment=environment)
+    step.run("Compiling the imported modules", command, environment=environment)
 
 
 if __name__ == "__main__":

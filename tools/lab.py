@@ -1,7 +1,7 @@
-"""Open JupyterLab with the example notebook and the panel at its side: tools/lab.py DIRECTORY [ARGUMENT...].
+"""Open JupyterLab with the example notebook and the panel next to it: tools/lab.py DIRECTORY [ARGUMENT...].
 
-The arrangement is a JupyterLab workspace kept in DIRECTORY, apart from the person's own workspaces. The notebook is a
-copy, made once: what JupyterLab saves is not what the repository tracks. ARGUMENTs go to ``jupyter lab``.
+The layout is a JupyterLab workspace in DIRECTORY, separate from the user's own workspaces. The notebook is a copy that
+is made once, so that JupyterLab does not change the file in the repository. ARGUMENTs are passed to ``jupyter lab``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from jupyter_dtf.backend.machine import children
 ROOT = Path(__file__).absolute().parent.parent
 EXAMPLE = "examples/digits.ipynb"
 NOTEBOOK = "artifacts/lab/digits.ipynb"
-"""The copy, below the folder that JupyterLab shows; git ignores it."""
+"""The path of the copy, relative to the directory that JupyterLab shows. Git ignores it."""
 PANEL = "jupyter-dtf-panel"
 WORKSPACE = "dtf"
 
 
 def save_workspace(directory: str, notebook: str) -> str:
-    """Write the arrangement with ``notebook``, which is below the server's root, into ``directory``; its URL."""
+    """Write a workspace that shows ``notebook`` and the panel to ``directory``. Return the workspace's URL.
+
+    ``notebook`` is a path relative to the server's root directory.
+    """
     layout = {
         "main": {
             "dock": {"type": "tab-area", "currentIndex": 0, "widgets": [f"notebook:{notebook}"]},
@@ -44,14 +47,14 @@ def save_workspace(directory: str, notebook: str) -> str:
 
 
 def main(directory: str, arguments: list[str]) -> None:
-    """Write the workspace and become ``jupyter lab``."""
+    """Write the workspace, and replace this process with ``jupyter lab``."""
     workspaces = str(Path(directory).absolute())
     url = save_workspace(workspaces, NOTEBOOK)
     copy = ROOT / NOTEBOOK
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / EXAMPLE, copy)
-    print("Starting JupyterLab; Ctrl-C, twice, ends it", flush=True)
+    print("Starting JupyterLab; press Ctrl-C twice to stop it", flush=True)
     command = [
         *children.command("jupyterlab"),
         f"--LabApp.workspaces_dir={workspaces}",

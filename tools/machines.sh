@@ -1,6 +1,6 @@
 #!/bin/sh
-# What tests on several machines need beside root, in a container. Elsewhere nothing is installed, for a package of sshd
-# starts it: those tests are skipped then, and say what is missing.
+# In a container, install the programs that the tests on several machines need (they also need root). Elsewhere, nothing
+# is installed, because a package of sshd would start it: the tests are then skipped, and report what is missing.
 set -eu
 
 if command -v /usr/sbin/sshd >/dev/null && command -v ip >/dev/null; then

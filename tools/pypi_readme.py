@@ -1,6 +1,6 @@
 """Make the README's links absolute: python tools/pypi_readme.py REPOSITORY_URL TAG.
 
-PyPI shows the README without the files beside it, so a release is built from a README that links to the repository.
+PyPI shows the README without the files next to it, so a release is built from a README that links to the repository.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LINK = re.compile(r"(!?)\[((?:[^][]|\[[^]]*\])*)\]\(([^)\s]+)\)")
 
 
 def with_absolute_links(text: str, repository: str, tag: str) -> str:
-    """Return Markdown in which relative links lead to the files of ``tag`` in the repository at this URL."""
+    """Return the Markdown text with relative links replaced by links to the files of ``tag`` in the repository."""
 
     def absolute(link: re.Match[str]) -> str:
         picture, words, target = link.groups()

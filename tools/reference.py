@@ -1,7 +1,7 @@
-"""Pages of the documentation that are generated: commands, magics, settings and routes from the code, and those that
-stand at the root of the repository.
+"""Generates pages of the documentation: commands, magics, settings and routes from the code, and pages from the files
+at the root of the repository.
 
-`docs/conf.py` writes them to `docs/generated` at every build; `python -m tools.reference DIRECTORY` does by hand.
+`docs/conf.py` writes them to `docs/generated` in every build; `python -m tools.reference DIRECTORY`, to any directory.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 AT_ROOT = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "reporting.md"}
-"""Files at the repository's root that are pages, with the pages' names."""
+"""The names of the pages that are made from files at the repository's root, keyed by file."""
 NAMED_KEYS = {"Accel": "Ctrl (Cmd on a Mac)"}
 
 
 def pages() -> dict[str, str]:
-    """Every page by the name of its file."""
+    """Return the text of every page, keyed by file name."""
     made = {"commands.md": commands(), "magics.md": magics(), "settings.md": settings(), "routes.md": routes()}
     return made | {page: _from_root((ROOT / file).read_text()) for file, page in AT_ROOT.items()}
 
 
 def write(directory: Path) -> None:
-    """Write all pages. Files that would not change are left alone, which keeps a second build quick."""
+    """Write all pages. Files that would not change are not written, which makes the next build faster."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         path = directory / name
@@ -39,24 +39,24 @@ def write(directory: Path) -> None:
 
 
 def commands() -> str:
-    """What ``jupyter dtf`` takes."""
+    """Return the page about the commands of ``jupyter dtf`` and their arguments."""
     from jupyter_dtf import cli
 
     parser = cli._parser()
     (found,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    intro = "Also as `jupyter-dtf` and `python -m jupyter_dtf`. [The command line](../command-line.md) has examples."
+    intro = "Also `jupyter-dtf` or `python -m jupyter_dtf`. [The command line](../command-line.md) has examples."
     return _page("Command-line reference", intro, _parsers(parser, found.choices))
 
 
 def magics() -> str:
-    """What ``%dtf`` and ``%%dtf`` take."""
+    """Return the page about the magics ``%dtf`` and ``%%dtf`` and their arguments."""
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_dtf.notebook import magics as notebook
 
     line, on_line = notebook._line_parser(notebook.DtfMagics(InteractiveShell()))  # type: ignore[no-untyped-call]
     cell, on_cell = notebook._cell_parser()
-    intro = "`%load_ext jupyter_dtf` loads them. [In a notebook](../notebook.md#magics) has examples."
+    intro = "`%load_ext jupyter_dtf` loads the magics. [In a notebook](../notebook.md#magics) has examples."
     return _page("Magics reference", intro, [*_parsers(line, on_line), *_parsers(cell, on_cell)])
 
 
@@ -80,7 +80,7 @@ def _pseudo_actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action
 
 def _usage(parser: argparse.ArgumentParser) -> str:
     formatter: Any = parser.formatter_class
-    made = formatter(parser.prog, width=100)  # not the width of the terminal that builds the page
+    made = formatter(parser.prog, width=100)  # independent of the terminal in which the page is built
     made.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups, prefix="")
     shown: str = made.format_help()
     return shown.strip()
@@ -99,7 +99,7 @@ def _spelled(action: argparse.Action) -> str:
 
 
 def settings() -> str:
-    """The traits of the server extension, and what JupyterLab's settings editor has."""
+    """Return the page about the server extension's traits, JupyterLab's settings and the keyboard shortcuts."""
     from jupyter_dtf.handlers.app import JupyterDTF
 
     own = [trait for trait in JupyterDTF.class_own_traits(config=True).values() if trait.this_class is JupyterDTF]
@@ -116,7 +116,7 @@ def settings() -> str:
         (" ".join(NAMED_KEYS.get(key, key) for key in entry["keys"][0].split()), f"`{entry['command']}`")
         for entry in schema["jupyter.lab.shortcuts"]
     )
-    intro = "[Environment variables](../reference/environment.md) have a page of their own."
+    intro = "[Environment variables](../reference/environment.md) are described on a separate page."
     parts = [
         "## The Jupyter server",
         "In `jupyter_server_config.py`, or on the command line as `--JupyterDTF.keep_runs=100`.",
@@ -144,11 +144,11 @@ def _setting(entry: Mapping[str, Any]) -> str:
 
 
 def routes() -> str:
-    """What is at ``/jupyter-dtf/api/``, as openapi.json says."""
+    """Return the page about the routes below ``/jupyter-dtf/api/``, from openapi.json."""
     api = json.loads((ROOT / "jupyter_dtf" / "handlers" / "openapi.json").read_text())
     intro = (
-        "Made from `openapi.json`, which the package has beside its handlers and which has the bodies' schemas. "
-        "[The server's side](../server.md) says who may call what, and how the socket speaks."
+        "Generated from `openapi.json` in the package's folder `handlers`, which also has the schemas of the bodies. "
+        "[The Jupyter server's side](../server.md) describes the access rights and the socket's messages."
     )
     return _page("REST reference", intro, _operations(api["paths"]))
 
@@ -170,11 +170,11 @@ def _operations(paths: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
                 f"{status}{f' (`{name}`)' if (name := _names_in(answer)) else ''}"
                 for status, answer in operation.get("responses", {}).items()
             )
-            yield (f"Body: `{body}`. " if body else "") + f"Answers: {answers}."
+            yield (f"Body: `{body}`. " if body else "") + f"Responses: {answers}."
 
 
 def _names_in(described: Mapping[str, Any]) -> str:
-    """What kind of thing a body holds: a schema's name, or a media type."""
+    """Return the name of a body's schema or, if it has none, its media type; empty if there is no body."""
     for media, entry in described.get("content", {}).items():
         found = re.search(r'"#/components/schemas/([^"]+)"', json.dumps(entry))
         return found[1] if found else str(media)
@@ -185,7 +185,7 @@ def _names_in(described: Mapping[str, Any]) -> str:
 
 
 def _from_root(text: str) -> str:
-    """A Markdown file of the repository's root, as a page in a folder of ``docs``."""
+    """Convert the text of a Markdown file at the repository's root to a page in a folder of ``docs``."""
 
     def moved(found: re.Match[str]) -> str:
         path, anchor = found[1], found[2] or ""
@@ -209,7 +209,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _text(text: str) -> str:
-    """Plain text as Markdown."""
+    """Convert plain text to Markdown on one line."""
     return re.sub(r"([*<])", r"\\\1", " ".join(text.split()))
 
 

@@ -1,4 +1,7 @@
-"""Run a command quietly: ``python -m tools.step TEXT COMMAND...`` says TEXT, how long it takes, and all if it fails."""
+"""Run a command quietly: ``python -m tools.step TEXT COMMAND...``.
+
+TEXT and the time that the command takes are printed. The output of the command is printed only if it fails.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ EVERY_S = 15.0
 
 
 def run(text: str, command: list[str], *, environment: dict[str, str] | None = None, pass_on: str = "") -> int:
-    """The exit status of ``command``. Lines of its output whose first word is in ``pass_on`` are shown at once."""
+    """Run a command, and return its exit status. Print output lines that begin with a word in ``pass_on``."""
     started = time.monotonic()
     say(text)
     title = text.partition(" (")[0]

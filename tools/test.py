@@ -1,8 +1,8 @@
-"""Run the test suites, whatever fails, and end with a summary: tools/test.py [--all] [SUITE...].
+"""Run all test suites, even if some fail, and print a summary: tools/test.py [--all] [SUITE...].
 
-The first one has the terminal. The others run beside it, one after another, and are heard of when they have ended: in a
-line if they passed, in full if not. What any of them leaves in the temporary directory goes with it. Tests marked
-``extended`` run with ``--all`` only.
+The first suite prints to the terminal. The others run at the same time, one after another, and are reported when they
+have ended: in one line if they passed, with their whole output if they failed. The suites share a temporary directory,
+which is removed at the end. Tests marked ``extended`` run only with ``--all``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 SUITES = {
-    # As many files of tests run at a time as there are cores, four at most, and the longest first. With one
-    # more, some waited for a core for longer than their limits allow.
+    # As many test files run at a time as there are cores, but at most four, the longest first. With one more, some
+    # tests would wait for a core for longer than their time limits allow.
     "python": [
         sys.executable,
         "-m",
@@ -37,7 +37,7 @@ Result = tuple[str, int, float]
 
 
 def run(name: str, environment: dict[str, str], output: IO[Any] | None = None) -> Result:
-    """Run a suite; its output goes to ``output``, or to this program's."""
+    """Run a suite. Its output is written to ``output`` or, by default, to this program's output."""
     started = time.monotonic()
     errors = None if output is None else subprocess.STDOUT
     done = subprocess.run(
@@ -47,7 +47,7 @@ def run(name: str, environment: dict[str, str], output: IO[Any] | None = None) -
 
 
 def run_beside(names: list[str], environment: dict[str, str]) -> list[Result]:
-    """Run suites one after another, and say of each what became of it."""
+    """Run suites one after another, and print the result of each."""
     results = []
     for name in names:
         with tempfile.TemporaryFile("w+", errors="replace") as output:
@@ -64,21 +64,21 @@ def line(result: Result) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status 0 when every suite passed, 1 when one failed, 2 for a suite that does not exist."""
+    """Return the exit status: 0 if every suite passed, 1 if one failed, 2 if a suite does not exist."""
     names = [argument for argument in arguments if argument != "--all"]
     unknown = sorted(set(names) - set(SUITES))
     if unknown:
         print(f"A suite must be one of {', '.join(SUITES)}, got {' '.join(unknown)}", file=sys.stderr)
         return 2
     first, *others = names or SUITES
-    # Where pytest keeps the directories of the last runs stays, to be looked at.
+    # pytest keeps the directories of its last runs outside of the suites' directory, so that they can be inspected.
     environment = {"PYTEST_DEBUG_TEMPROOT": tempfile.gettempdir(), **os.environ}
     if "--all" not in arguments:
         environment["PYTEST_ADDOPTS"] = f"{environment.get('PYTEST_ADDOPTS', '')} -m 'not extended'"
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # of an image: tests start hundreds of processes
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # some container images set it; tests start many processes
     with tempfile.TemporaryDirectory(prefix="dtf-test-", ignore_cleanup_errors=True) as directory:
         environment["TMPDIR"] = directory
-        print(f"== {first}" + (f", and beside it {', '.join(others)}" if others else ""), flush=True)
+        print(f"== {first}" + (f", and at the same time {', '.join(others)}" if others else ""), flush=True)
         with ThreadPoolExecutor(1) as beside:
             rest = beside.submit(run_beside, others, environment)
             results = [run(first, environment), *rest.result()]

@@ -1,4 +1,4 @@
-/** A message's forms: one, or singular and plural. */
+/** The forms of every message, keyed by message: one form, or singular and plural. */
 export function messages(): Map<string, string[]>;
 
 export interface Translation {

@@ -1,8 +1,9 @@
-// Says what translations lack, and takes out what nobody asks for any more: node tools/translations.mjs
+// Report messages that are not translated, and remove translations that are not used: node tools/translations.mjs
 //
-// A translation is jupyter_dtf/locale/LANGUAGE/LC_MESSAGES/jupyter_dtf.json, in the form that JupyterLab reads: each message
-// of the page, behind its context and \u0004 where it has one, with its translation, or one for each plural form.
-// A new language begins as a file with a head like the German one's and nothing else.
+// A translation is a file jupyter_dtf/locale/LANGUAGE/LC_MESSAGES/jupyter_dtf.json in JupyterLab's format. It maps each
+// message of the page, preceded by its context and \u0004 if it has one, to its translation, or to one for each plural
+// form.
+// To add a language, create a file with only a header like that of the German one.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import console from 'node:console';
 import path from 'node:path';
@@ -13,10 +14,13 @@ import ts from 'typescript';
 
 const ROOT = path.join(path.dirname(fileURLToPath(import.meta.url)), '..');
 const LOCALES = path.join(ROOT, 'jupyter_dtf/locale');
-// Where the context, the message and its plural stand among a method's arguments.
+// The positions of the context, the message and its plural among a method's arguments; -1: no such argument.
 const METHODS = { __: [-1, 0, -1], _n: [-1, 0, 1], _p: [0, 1, -1], _np: [0, 1, 2] };
 
-/** Every message of the page by its key, with its forms: one, or singular and plural. Throws where it is no plain text. */
+/**
+ * Returns the forms of every message of the page, keyed by message: one form, or singular and plural. Throws if a
+ * message is not a string literal.
+ */
 export function messages() {
   const found = new Map();
   for (const file of filesIn(path.join(ROOT, 'src'))) {
@@ -37,13 +41,13 @@ export function messages() {
 
 function add(found, file, node, context, message, plural) {
   if (context === undefined || message === undefined || plural === undefined) {
-    throw new Error(`${file}: a message must be a text that stands there, got ${node.getText()}`);
+    throw new Error(`${file}: a message must be a string literal, got ${node.getText()}`);
   }
   const key = context === '' ? message : `${context}\u0004${message}`;
   const forms = plural === '' ? [message] : [message, plural];
   const known = found.get(key) ?? forms;
   if (known.length !== forms.length) {
-    throw new Error(`${file}: “${message}” is asked for with and without a plural: one of them needs a context (_p)`);
+    throw new Error(`${file}: “${message}” is used with and without a plural: one of the two uses needs a context (_p)`);
   }
   found.set(key, forms);
 }
@@ -65,7 +69,7 @@ function filesIn(directory) {
     .map(name => path.join(directory, name));
 }
 
-/** The translations that there are: the language, its file and what is in it. */
+/** Returns the existing translations: the language, the file and its contents. */
 export function translations() {
   return readdirSync(LOCALES, { withFileTypes: true })
     .filter(entry => entry.isDirectory())
@@ -75,7 +79,7 @@ export function translations() {
     });
 }
 
-/** What of the messages a translation does not have, and what it has of none. */
+/** Returns the messages that a translation lacks, and its entries that are not messages. */
 export function differences(wanted, content) {
   const own = Object.keys(content).filter(key => key !== '');
   const missing = [...wanted.keys()].filter(key => !content[key] || content[key].some(form => form === ''));
@@ -89,7 +93,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     const keys = [...wanted.keys()].sort((a, b) => (a < b ? -1 : 1));
     const kept = keys.map(key => [key, content[key] ?? wanted.get(key).map(() => '')]);
     writeFileSync(file, `${JSON.stringify({ '': content[''], ...Object.fromEntries(kept) }, null, 2)}\n`);
-    console.log(`${language}: ${missing.length} to be translated, where "" stands now; ${unused.length} taken out`);
+    console.log(`${language}: ${missing.length} to be translated, marked with ""; ${unused.length} removed`);
     missing.forEach(key => console.log(`  ${JSON.stringify(key)}`));
   }
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Make a virtual environment: tools/venv.sh DIRECTORY. PYTHON says which interpreter, else the first that is new enough.
+# Create a virtual environment: tools/venv.sh DIRECTORY. PYTHON selects the interpreter; by default, it is the first one
+# that is new enough.
 set -eu
 
 usable() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
@@ -10,12 +11,12 @@ for python in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10 pyth
 done
 if [ -z "$python" ]; then
     echo "jupyter_dtf needs Python 3.10 or newer. Found: $(python3 --version 2>&1 || echo none)." \
-        "Set PYTHON to one, as in: make PYTHON=/path/to/python3.12 test" >&2
+        "Set PYTHON to a newer one, as in: make PYTHON=/path/to/python3.12 test" >&2
     exit 1
 fi
 
-echo "Making a virtual environment in $1 with $("$python" --version)"
-if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then # Debian and Ubuntu keep it in a package of its own
+echo "Creating a virtual environment in $1 with $("$python" --version)"
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then # Debian and Ubuntu have it in a separate package
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     "$(dirname "$0")/apt.sh" "python$version-venv"
 fi

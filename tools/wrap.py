@@ -1,8 +1,8 @@
-"""Wrap the prose of Markdown files: ``python -m tools.wrap FILE...``, or without files, those of the repository.
+"""Wrap the prose of Markdown files: ``python -m tools.wrap FILE...``; without files, those of the repository.
 
-Paragraphs and items of lists get lines of less than 120 characters. Code, tables, headings and HTML stay as they are,
-and so does what the text means: code spans are not broken, and no word that would begin a list, a heading or a table
-comes to stand first in a line.
+Paragraphs and list items are wrapped to lines of fewer than 120 characters. Code, tables, headings and HTML do not
+change. The meaning of the text does not change, either: code spans are not broken, and no line begins with a word that
+would start a list, a heading or a table.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ WIDTH = 119
 _FENCE = re.compile(r"\s*(`{3,}|~{3,}|:{3,})")
 _ITEM = re.compile(r"(\s*)((?:[*+-]|\d+[.)]) +)(?=\S)")
 _ALONE = re.compile(r"\s*(\||#{1,6} |<|>|\(\S+\)=$|---+$|\[!\[|!\[|:\w|\[[^\]]+\]: )")
-"""Lines that are blocks by themselves, or parts of one that is left alone."""
+"""Lines that are blocks of their own, or parts of blocks that are not wrapped."""
 _BEGINS = re.compile(r"(?:[*+-]|\d+[.)]|#{1,6}|>.*|\|.*|=+|-+|:{3,}.*|`{3,}.*|~{3,}.*)")
-"""Words that would mean something else at the beginning of a line."""
+"""Words that would have a special meaning at the beginning of a line."""
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _HELD = "\0"
 
 
 def wrapped(text: str) -> str:
-    """The text of a Markdown file with its prose wrapped."""
+    """Return the text of a Markdown file with its prose wrapped."""
     lines: list[str] = []
     paragraph: list[str] = []
     fence = ""
@@ -45,7 +45,7 @@ def wrapped(text: str) -> str:
         elif marker:
             flush()
             lines.append(line)
-            fence = "" if marker[1][0] == ":" else marker[1]  # within colons is Markdown
+            fence = "" if marker[1][0] == ":" else marker[1]  # the contents of a colon fence are Markdown
         elif not line.strip() or _ALONE.match(line):
             flush()
             lines.append(line)
@@ -59,14 +59,14 @@ def wrapped(text: str) -> str:
 
 
 def _wrapped_paragraph(lines: list[str]) -> list[str]:
-    if any(line.endswith(("  ", "\\")) for line in lines):  # breaks that are meant
+    if any(line.endswith(("  ", "\\")) for line in lines):  # intentional line breaks
         return lines
     item = _ITEM.match(lines[0])
     first = item[0] if item else re.match(r"\s*", lines[0])[0]  # type: ignore[index]
     rest = re.match(r"\s*", lines[1])[0] if len(lines) > 1 else " " * len(first)  # type: ignore[index]
     words = " ".join([lines[0][len(first) :].strip(), *(line.strip() for line in lines[1:])])
     words = _SPAN.sub(lambda found: found[0].replace(" ", _HELD), words)
-    # A word that must not come first is held by the one before it.
+    # A word that must not begin a line is joined to the word before it.
     held = re.sub(rf" (?={_BEGINS.pattern}(?: |$))", _HELD, words)
     made = textwrap.wrap(
         held, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False

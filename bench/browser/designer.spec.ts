@@ -8,7 +8,7 @@ import { framesWhile } from './frames';
 const KINDS = ['Dense', 'Conv2D', 'BatchNormalization', 'ReLU', 'Add', 'Dropout', 'LayerNormalization'];
 const [STAGES, BLOCKS, LAYERS] = [20, 25, 20];
 
-/** 10,000 layers: stages of blocks, of which some are alike, with a way around each block. */
+/** Returns a design with 10,000 layers: stages of blocks, some of them alike, with a skip connection per block. */
 function design(): object {
   const layers = [];
   const edges = [];
@@ -72,7 +72,7 @@ test('10,000 layers', async ({ page }) => {
   const view = page.locator('.jp-dtf-placement:visible');
   const tree = view.getByRole('tree');
   await expect(view.getByRole('treeitem').first()).toBeVisible();
-  // Responsive: it does what a key says, and has drawn that.
+  // Responsive: it has handled a key and drawn the result.
   await tree.focus();
   const before = await tree.getAttribute('aria-activedescendant');
   await page.keyboard.press('ArrowDown');
@@ -86,7 +86,7 @@ test('10,000 layers', async ({ page }) => {
       )
   );
   const shown = await view.getByRole('treeitem').count();
-  await expect(view.getByText(/^predicted step/)).toBeVisible(); // what else is computed has come
+  await expect(view.getByText(/^predicted step/)).toBeVisible(); // the other results have arrived
 
   const graph = (await view.locator('.react-flow__pane').boundingBox())!;
   const panned = await framesWhile(page, async () => {

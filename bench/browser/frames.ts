@@ -1,6 +1,6 @@
 import type { Page } from '@playwright/test';
 
-/** How many frames a second there are while something is done. */
+/** Returns the frames per second while `act` runs. */
 export async function framesWhile(page: Page, act: () => Promise<void>): Promise<number> {
   await page.evaluate(() => {
     const count = { frames: 0, begin: performance.now(), end: 0 };

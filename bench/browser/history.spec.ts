@@ -6,13 +6,13 @@ import { execute, openLab, writePastRuns } from '../../tests/ui/lab';
 const RUNS = 10_000;
 const ROUNDS = 7;
 
-/** Milliseconds from `begin`, called in the page, until what is seen there holds and has been painted. */
+/** Runs `begin` in the page, and returns the milliseconds until `holds` is true there and has been painted. */
 async function took(page: Page, begin: string, holds: string): Promise<number> {
   return page.evaluate(
     ([act, seen]) =>
       new Promise<number>(resolve => {
         const now = performance.now();
-        // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the page's own, by this file
+        // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the code is from this file
         const [start, there] = [new Function(act), new Function(seen)] as [() => void, () => boolean];
         start();
         const look = () =>
@@ -31,7 +31,7 @@ async function took(page: Page, begin: string, holds: string): Promise<number> {
 
 const median = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
 
-/** As a person types: React listens to the element's own setter. */
+/** Returns code that types a text: React notices a change only if the value is set by the prototype's setter. */
 const typed = (text: string) => `
   const find = document.querySelector('.jp-dtf-history-search');
   Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(find, ${JSON.stringify(text)});
@@ -39,7 +39,7 @@ const typed = (text: string) => `
 const told = (count: number) =>
   `return document.querySelector('.jp-dtf-history [role=status]').textContent.startsWith('${count} of ')`;
 
-test('a list of ten thousand runs, beside a plain table of them', async ({ page }) => {
+test('a list of ten thousand runs, compared with a plain table', async ({ page }) => {
   writePastRuns(
     Array.from({ length: RUNS }, (_, index) => ({
       id: `run-${index}`,
@@ -55,7 +55,7 @@ test('a list of ten thousand runs, beside a plain table of them', async ({ page 
   );
   await openLab(page);
   const rows: Locator = page.locator('.jp-dtf-history-row[data-run]');
-  // Once, so that what comes after is the list alone and not the page's first use of it.
+  // Open the list once, so that the page's first use of it is not measured.
   await execute(page, 'jupyter-dtf:open-history');
   await expect(page.getByText(`${RUNS} of ${RUNS}`)).toBeVisible();
   const opened: number[] = [];
@@ -88,7 +88,7 @@ test('a list of ten thousand runs, beside a plain table of them', async ({ page 
     const there = `return (document.querySelector('.jp-dtf-history-group') !== null) === ${column !== ''}`;
     grouped.push(await took(page, choose, there));
   }
-  // What a notebook makes of a DataFrame: all rows as a table, those that are not wanted hidden.
+  // The alternative, as a notebook shows a DataFrame: a table of all rows, in which unwanted rows are hidden.
   const plain: number[] = [];
   const hidden: number[] = [];
   for (let round = 0; round < 3; round++) {

@@ -32,7 +32,7 @@ run = cluster.run(clock, wait=False)`
         const end = performance.now() + seconds * 1000;
         let text = '';
         const look = () => {
-          // Drawn in this frame or before: what the number says, the line beside it shows.
+          // The number and the line next to it are drawn together, in this frame or before.
           if (element.textContent !== text) {
             text = element.textContent ?? '';
             const now = Date.now() / 1000;

@@ -10,7 +10,7 @@ const REST_S = 30;
 const GROWTH_S = 120;
 const ZOOMS = 6;
 
-/** Seconds of a processor that the page's process has used so far. */
+/** Returns the CPU seconds that the page's process has used so far. */
 async function cpuSeconds(browser: Browser): Promise<number> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');
@@ -18,7 +18,7 @@ async function cpuSeconds(browser: Browser): Promise<number> {
   return processInfo.filter(({ type }) => type === 'renderer').reduce((total, { cpuTime }) => total + cpuTime, 0);
 }
 
-/** Bytes that the page's objects take, without garbage. */
+/** Returns the bytes of the page's objects, after a garbage collection. */
 async function heapBytes(page: Page): Promise<number> {
   const session = await page.context().newCDPSession(page);
   await session.send('HeapProfiler.collectGarbage');
@@ -27,7 +27,7 @@ async function heapBytes(page: Page): Promise<number> {
   return usedSize;
 }
 
-test('a dashboard of a run that goes on', async ({ page, browser }) => {
+test('the dashboard of a run in progress', async ({ page, browser }) => {
   test.setTimeout(1_200_000);
   const directory = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'root');
   writeNotebook('live.ipynb', [
@@ -54,7 +54,7 @@ run = cluster.run(lines, wait=False)`
   await expect(plots).toHaveCount(PLOTS);
   const ranks = Array.from({ length: TASKS }, (_, rank) => path.join(directory, `caught-up-${rank}`));
   await expect.poll(() => ranks.every(existsSync), { timeout: 900_000, intervals: [1000] }).toBe(true);
-  await page.waitForTimeout(5_000); // what was reported in between is drawn
+  await page.waitForTimeout(5_000); // until all reported points are drawn
 
   const before = await cpuSeconds(browser);
   await page.waitForTimeout(REST_S * 1000);

@@ -8,7 +8,7 @@ const METRICS = 500;
 const PLOTS = 16;
 const MOVES = 300;
 
-/** The longest time in which the page could do nothing else, from now until it is asked for, in milliseconds. */
+/** Returns a function that returns the longest time, in milliseconds, for which the page has been blocked since now. */
 async function watchLongTasks(page: Page): Promise<() => Promise<number>> {
   await page.evaluate(() => {
     const long: number[] = [];

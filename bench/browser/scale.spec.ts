@@ -8,7 +8,7 @@ import { framesWhile } from './frames';
 
 const [HOSTS, TASKS, GPUS] = [1_000, 512, 8];
 
-/** 512 tasks, one on each GPU of 64 hosts, with a model on the first four. */
+/** Returns a design with 512 tasks, one on each GPU of 64 hosts, and a model on the first four tasks. */
 function design(): object {
   const hosts = Array.from({ length: TASKS / GPUS }, (_, index) => ({
     name: `node-${index}`,
@@ -41,7 +41,7 @@ function design(): object {
   };
 }
 
-/** Milliseconds from a click until `there` holds in the page and has been painted. */
+/** Clicks, and returns the milliseconds until `there` is true in the page and has been painted. */
 async function clicked(page: Page, selector: string, there: () => boolean): Promise<number> {
   const began = await page.evaluate(what => {
     const now = performance.now();
@@ -52,7 +52,7 @@ async function clicked(page: Page, selector: string, there: () => boolean): Prom
   return painted(page, began);
 }
 
-/** Milliseconds since `began`, by the page's clock, once it has painted. */
+/** Waits until the page has painted, and returns the milliseconds since `began`, by the page's clock. */
 function painted(page: Page, began: number): Promise<number> {
   return page.evaluate(
     since =>
@@ -63,7 +63,7 @@ function painted(page: Page, began: number): Promise<number> {
   );
 }
 
-/** Frames a second while the wheel turns over an element. */
+/** Returns the frames per second while the mouse wheel turns over an element. */
 async function scrolled(page: Page, selector: string): Promise<number> {
   const box = (await page.locator(selector).last().boundingBox())!;
   await page.mouse.move(box.x + box.width / 2, box.y + Math.min(box.height / 2, 200));
@@ -96,7 +96,7 @@ test('a thousand hosts, and a run and a design of 512 tasks', async ({ page }) =
   await page.waitForFunction(() => document.querySelector('.jp-dtf-cluster')!.checkVisibility());
   found.panel_ms = await painted(page, shows);
 
-  // Once, so that what is measured is not the page's first use of Bokeh.
+  // Open a run once, so that the page's first use of Bokeh is not measured.
   await openRun(page, 'small', () => document.querySelector('[role=slider] .bk-Figure') !== null);
   const began = await page.evaluate(() => performance.now());
   await openRun(

@@ -1,7 +1,7 @@
-"""A kind of cluster whose hosts are stand-ins, as many as are wanted, in one process: they answer as hosts do, and each
-task that is started there is a few lines that report a metric each second.
+"""A kind of cluster with any number of stand-ins for hosts, all in one process.
 
-Whatever they speak to is real: the cluster process with its controller and store, and who looks on.
+They respond as hosts do, and each task that is started on them only reports a metric every second. Everything that they
+communicate with is real: the cluster process with its controller and store, and the viewers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WRITE_EVERY = 250
 
 
 class StandInKind(Kind):
-    """Hosts that are stand-ins."""
+    """The kind of cluster with stand-ins for hosts."""
 
     kind = "stand-ins"
     title = "Stand-ins"
@@ -35,7 +35,7 @@ class StandInKind(Kind):
         return [FieldInfo(name="hosts", title="Hosts", type="integer", default=10, minimum=1, maximum=10_000)]
 
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
-        """Of Dask workers to start: one process is all of them."""
+        """Return the number of Dask workers to start: 1, because one process simulates all hosts."""
         return 1
 
     async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
@@ -52,7 +52,7 @@ class StandInKind(Kind):
             path.write_text(text)
 
         class Hosts(ProcessInterface):
-            """The process of all of them."""
+            """The process that simulates all hosts."""
 
             def __init__(self, scheduler: str, name: object) -> None:
                 super().__init__(scheduler=scheduler, name=name)
@@ -62,7 +62,7 @@ class StandInKind(Kind):
                 program = str(Path(__file__).with_name("stand_in_hosts.py"))
                 command = [sys.executable, program, self._scheduler, str(options["hosts"]), *map(str, files.values())]
                 output = os.environ.get("STAND_INS_LOG", os.devnull)
-                with Path(output).open("ab") as log:  # noqa: ASYNC230  # at once
+                with Path(output).open("ab") as log:  # noqa: ASYNC230  # a local file
                     self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
                 await super().start()
 
@@ -87,7 +87,10 @@ class StandInKind(Kind):
 
 
 def _profile(path: Path) -> None:
-    """Have written, every few seconds, in which functions this process's main thread is, and within which others."""
+    """Sample the main thread of this process, and write the results to ``path`` every second.
+
+    These are the numbers of samples with each function at the top of the stack, and anywhere in it.
+    """
     main = threading.main_thread().ident
     leaves: Counter[str] = Counter()
     within: Counter[str] = Counter()

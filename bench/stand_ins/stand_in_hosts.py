@@ -1,4 +1,4 @@
-"""The process of the stand-ins: ``python stand_in_hosts.py SCHEDULER COUNT CA CERT KEY``."""
+"""Simulates hosts: ``python stand_in_hosts.py SCHEDULER COUNT CA CERT KEY``."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ METRICS: dict[str, Any] = {
          "outgoing_count_total"], 0,
     ),
 }  # fmt: skip
-"""What Dask's workers tell with each of their heartbeats."""
+"""The metrics that Dask's workers send with each heartbeat."""
 AT_ONCE = 50
-"""So many connect to the scheduler side by side."""
+"""The number of hosts that connect to the scheduler at the same time."""
 
 
 class StandIn(Server):
@@ -85,7 +85,7 @@ class StandIn(Server):
         self._living = [asyncio.create_task(self._live()), asyncio.create_task(self._beat())]
 
     async def _beat(self) -> None:
-        """Dask's own heartbeat, as often as the scheduler says."""
+        """Send Dask's own heartbeats, at the interval that the scheduler requests."""
         scheduler = rpc(self._scheduler, connection_args=self._arguments)
         while True:
             told = await scheduler.heartbeat_worker(
@@ -109,7 +109,7 @@ class StandIn(Server):
             )  # fmt: skip
 
     def tell(self, figures: dict[str, float]) -> None:
-        """What a host tells of itself."""
+        """Send a host's description of itself, with these figures."""
         info = HostInfo(
             name=f"host-{self.number}",
             address=self.address,
@@ -127,10 +127,10 @@ class StandIn(Server):
         }  # fmt: skip
         self._stream.send(message)
 
-    # -- what the controller asks -------------------------------------------------------------------------------
+    # -- requests of the controller -----------------------------------------------------------------------------
 
     def ok(self, **message: Any) -> None:
-        """There is nothing to do."""
+        """Do nothing."""
 
     def probe(self, secret: str) -> str:
         return self.address.split("://")[1]
@@ -154,11 +154,11 @@ class StandIn(Server):
         return pids
 
     async def _train(self, run_id: str, task: str) -> None:
-        """A task: a metric each second."""
+        """Run a task, which reports a metric every second."""
         self._event(run_id, encode_event(TaskChanged(time=time.time(), task=task, state=TaskState.RUNNING)))
         due, step = time.time() + self.number % 97 / 97 * REPORT_S, 0
         while True:
-            await asyncio.sleep(max(0.0, due - time.time()))  # one that is late catches up
+            await asyncio.sleep(max(0.0, due - time.time()))  # a task that is late catches up
             data = encode_points([Point(step, due, {"loss": 1 / (1 + step)})])
             points = Points(time=due, task=task, first=step, count=1, data=data)
             self._event(run_id, encode_event(points))
@@ -175,7 +175,7 @@ class StandIn(Server):
 
 
 async def main(scheduler: str, count: int, ca: str, cert: str, key: str) -> None:
-    """Be that many hosts until killed."""
+    """Simulate ``count`` hosts until killed."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     security = Security(

@@ -45,7 +45,7 @@ class AddressKind(Kind):
                 title="Certificate authority",
                 type="string",
                 default="",
-                help="For tls://, a PEM file. If all three files are empty, Dask's configuration is used.",
+                help="For tls://, a PEM file. If all three are left empty, Dask's configuration is used.",
             ),
             FieldInfo(
                 name="cert_file",
@@ -79,7 +79,9 @@ class AddressKind(Kind):
 
 
 def check(options: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the scheduler's address including its scheme, and the absolute paths of the three TLS files, if given.
+    """Return a pair: the scheduler's address with its scheme, and the absolute paths of the three TLS files.
+
+    If no files are given, the list of paths is empty.
 
     Raises:
         InvalidInput: For errors that can be detected without contacting the scheduler.

@@ -1,4 +1,4 @@
-"""The connection of the kind ``address`` to a scheduler that somebody else runs, including a check of its versions."""
+"""Connects the kind ``address`` to a scheduler that somebody else runs, and checks the scheduler's versions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ logger = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
 LEAVE_S = 6.0
-"""The timeout for the scheduler's cleanup; longer than its controller takes to report workers that do not respond."""
+"""The timeout for the scheduler's cleanup. It exceeds the time after which the scheduler's controller reports workers
+that do not respond."""
 PACKAGE = "jupyter_dtf"
 _COMPARED = {"python": "Python", "dask": "Dask", "distributed": "distributed", PACKAGE: PACKAGE}
 
 
 class AddressCluster:
-    """A Dask ``Cluster``, reduced to what the cluster process needs, for a scheduler that somebody else runs."""
+    """A connection to a scheduler that somebody else runs, with the attributes of Dask's ``Cluster`` that the cluster
+    process uses.
+    """
 
     def __init__(self, address: str, security: Security, scope: str) -> None:
         self.scheduler_address = address
@@ -59,11 +62,11 @@ async def connect_to(address: str, files: Sequence[str], scope: str) -> AddressC
     Args:
         address: The scheduler's address.
         files: The paths of the certificate authority, the certificate and its key; empty if not given.
-        scope: The suffix of the names of this cluster's operations on the scheduler.
+        scope: The suffix that distinguishes the names of this cluster's operations on the scheduler from others.
 
     Raises:
         InvalidInput: If the scheduler cannot be reached, or the certificates cannot be used.
-        Unavailable: If the server does not respond like a Dask scheduler, or its versions differ.
+        Unavailable: If the server does not respond like a Dask scheduler, or if its versions differ from those here.
     """
     security = _security(address, files)
     await _look(address)

@@ -51,9 +51,11 @@ class Kind(ABC):
     scheduler_is_elsewhere: bool = False
     """Whether the scheduler runs independently on another machine. ``create`` then returns an ``ElsewhereCluster``."""
     tell_start: Callable[[str], None] = staticmethod(lambda words: None)
-    """Called by a slow ``create`` with a sentence that says what it is waiting for; shown with the cluster."""
+    """Called by a slow ``create`` with a sentence that says what the start is waiting for. The sentence is shown with
+    the cluster."""
     has_more_fields: bool = False
-    """Whether ``more_fields`` may return fields. Options that are not in ``fields`` are then validated only there."""
+    """Whether ``more_fields`` may return fields. If so, options that are not in ``fields`` are accepted at first, and
+    validated against ``more_fields`` later."""
 
     is_guest: bool = False
     """Whether the scheduler and its workers belong to somebody else: they are used, but never started, scaled, shut
@@ -75,10 +77,10 @@ class Kind(ABC):
         return []
 
     def more_fields(self, options: Mapping[str, Any]) -> list[FieldInfo]:
-        """Return options that depend on other options, such as those that a gateway at an address offers.
+        """Return fields for options that depend on other options, such as those that a gateway at an address offers.
 
         Apart from ``create``, only this method may contact another machine, for a few seconds at most. It is called for
-        a preview, and by ``create`` itself (``registry.check_more``).
+        a preview. ``create`` must itself validate the options against these fields (``registry.check_more``).
 
         Args:
             options: A validated value for each of ``fields``.
@@ -96,13 +98,15 @@ class Kind(ABC):
         whenever the result of ``hosts`` changes, and ``await close()`` at the end; ``worker_spec`` must have one entry
         for each requested worker.
 
-        Child processes must inherit this process's environment, by which those on this machine are found if the cluster
-        does not end cleanly. If possible, neither the scheduler nor its workers should listen for HTTP (``dask_http``);
-        otherwise these ports are closed later.
+        Child processes must inherit this process's environment: if the cluster does not end cleanly, those on this
+        machine are found by it. If possible, neither the scheduler nor its workers should listen for HTTP
+        (``dask_http``); otherwise these ports are closed later.
 
         If hosts take a while to start, the cluster may have a method ``watch_hosts(tell)``. Once this has been called,
-        the cluster must call ``tell(hosts)`` on the event loop whenever a host has made progress or failed, with every
-        requested host as a ``ComingHost``. These hosts are shown, and a run waits for those that have not failed.
+        the cluster must call ``tell(hosts)`` on the event loop whenever a host has made progress or failed. The list
+        replaces the previous one. It must have a ``ComingHost`` for each host that has failed, and for each host that a
+        run should wait for. Hosts that have joined may be in the list, too, and are ignored. All others are shown, and
+        a run waits for those that have not failed.
 
         A worker with the resource ``SLOTS`` set to n gets n of a run's tasks for each task that other workers get.
 

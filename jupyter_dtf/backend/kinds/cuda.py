@@ -51,7 +51,7 @@ class CudaKind(LocalKind):
                 default=1,
                 minimum=1,
                 maximum=64,
-                help="If more than one, they share a GPU's memory evenly, or each has the limit below.",
+                help="Several tasks on a GPU share its memory evenly, or each has the limit below.",
             ),
             FieldInfo(
                 name="gpu_memory_bytes",
@@ -133,7 +133,7 @@ class CudaKind(LocalKind):
 
 
 def _chosen(options: Mapping[str, Any]) -> list[GpuInfo]:
-    """Return the GPUs listed in the option ``gpus``, in that order; all if it is empty. Raises InvalidInput."""
+    """Return the GPUs listed in the option ``gpus``, in that order, or all if it is empty. Raises InvalidInput."""
     there = read_gpus()
     if not there:
         raise InvalidInput(

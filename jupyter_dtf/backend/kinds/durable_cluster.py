@@ -21,7 +21,7 @@ from ...schema.machines import ComingHost
 logger = logging.getLogger(__name__)
 
 AGAIN_S = 2.0
-"""The delay before a nanny that has exited is replaced; doubled each time, up to ``AGAIN_AT_MOST_S``."""
+"""The delay before a nanny that has exited is replaced. It is doubled each time, up to ``AGAIN_AT_MOST_S``."""
 AGAIN_AT_MOST_S = 30.0
 _SETTLED_S = 60.0
 
@@ -42,7 +42,7 @@ class DurableCluster(LocalCluster):
         self._changed()
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Override SpecCluster's method, which closes the nanny of a worker that is gone."""
+        """Override SpecCluster's method, which would close the nanny of a worker that is gone."""
         Cluster._update_worker_status(self, op, msg)
 
     async def _correct_state_internal(self) -> None:

@@ -94,7 +94,9 @@ def _password(file: str) -> str | None:
 
 
 async def ask(gateway: Gateway, question: Awaitable[_T]) -> _T:
-    """Await a request to a gateway. Its errors are raised as InvalidInput or Unavailable, with a readable message."""
+    """Await a request to a gateway, and return the response. Raises InvalidInput or Unavailable, with a readable
+    message.
+    """
     where = gateway.address
     try:
         return await asyncio.wait_for(question, ANSWER_S)
@@ -130,7 +132,9 @@ def _wrong(message: str) -> InvalidInput:
 
 
 def fields_of(options: Options) -> list[FieldInfo]:
-    """Convert a gateway's options to fields. Options with a reserved name are omitted and keep their defaults."""
+    """Convert a gateway's options to form fields. Options with a reserved name or an unknown type are omitted, and keep
+    their defaults.
+    """
     taken = {*_NOT_HERE, *(field.name for field in FIELDS)}
     return [
         FieldInfo(

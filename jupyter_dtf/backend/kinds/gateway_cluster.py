@@ -33,7 +33,9 @@ _CAPPED = re.compile(r"Scaling to (\d+) instead")
 
 
 async def abandon(scheduler: Any) -> None:
-    """Request that the gateway stop the cluster, after the cluster process is gone."""
+    """Request that the gateway stop this cluster, because the cluster process is gone. If that fails, close the
+    scheduler.
+    """
     service = scheduler.services.get("gateway")
     try:
         await service.gateway.shutdown()
@@ -43,7 +45,7 @@ async def abandon(scheduler: Any) -> None:
 
 
 class GatewayHosts(ElsewhereCluster):
-    """The Dask cluster of a gateway. Its workers have no names until they join."""
+    """A Dask cluster that a gateway manages. Its workers have no names until they join."""
 
     abandon = staticmethod(abandon)
 
@@ -74,7 +76,7 @@ class GatewayHosts(ElsewhereCluster):
             if report.status in (*_ENDS, ClusterStatus.STOPPING):
                 return (
                     f"The gateway has ended the cluster {self._name}: it is {report.status.name}. The gateway gives no "
-                    "reason; its administrators can see it"
+                    "reason: ask its administrators"
                 )
         return ""
 
@@ -166,21 +168,27 @@ class _Way:
 
 
 async def _started(gateway: Gateway, name: str) -> ClusterReport:
-    """Wait until the cluster's scheduler is running, however long it is queued, and return the gateway's report."""
+    """Wait until the cluster's scheduler is running, however long it is queued, and return the gateway's report.
+
+    Raises Unavailable if the cluster has stopped or failed.
+    """
     while True:
         report = await gateway_client.ask(gateway, gateway.get_cluster(name))
         if report.status is ClusterStatus.RUNNING:
             return report
-        if report.status in _ENDS:  # STOPPING is not the final status yet
+        if report.status in _ENDS:  # STOPPING is followed by one of these
             raise Unavailable(
                 f"The gateway {gateway.address} could not start the cluster {name}: it is {report.status.name}. The "
-                "gateway gives no reason; its administrators can see it"
+                "gateway gives no reason: ask its administrators"
             )
         await asyncio.sleep(LOOK_S)
 
 
 async def stop(gateway: Gateway, name: str) -> None:
-    """Stop a cluster, unless ``name`` is empty, wait until the gateway has stopped it, and close the client."""
+    """Stop a cluster, wait until the gateway has stopped it (at most ``STOPPED_S``), and close the client.
+
+    If ``name`` is empty, only the client is closed.
+    """
     try:
         if name:
             await gateway_client.ask(gateway, gateway.stop_cluster(name))

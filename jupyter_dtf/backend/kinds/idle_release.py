@@ -22,7 +22,10 @@ class Rest(NamedTuple):
 
 
 def fields() -> list[FieldInfo]:
-    """Return the options as form fields. The kind's cluster must have ``watch_hosts``: a run waits for its hosts."""
+    """Return the options as form fields.
+
+    The kind's cluster must have ``watch_hosts``, because a run waits for the hosts that this method reports.
+    """
     return [
         FieldInfo(
             name=IDLE,
@@ -45,6 +48,6 @@ def fields() -> list[FieldInfo]:
 
 
 def rest_of(options: Mapping[str, Any]) -> Rest | None:
-    """Return the values of these options, or None if the cluster keeps its hosts."""
+    """Return the values of these options, or None if the cluster never releases hosts."""
     idle_s = float(options.get(IDLE, 0)) * 60
     return Rest(idle_s, int(options[LEAST])) if idle_s else None

@@ -1,6 +1,7 @@
-"""Dask's worker in a batch job, as run by the job script.
+"""Runs Dask's worker in a batch job, where the job script starts it, or in a pod of the kind ``kubernetes``.
 
-It starts the same nanny as the kind ``ssh``, and ends it in the same way, so that nothing is left on the node.
+This process starts the same nanny as the kind ``ssh``, and ends it in the same way, so that nothing is left running on
+the node.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class WatchedJob(ProcessInterface):
         await ProcessInterface.close(self)
 
     def describe(self, name: str) -> ComingHost:
-        """Return the job's progress, as that of the host ``name``."""
+        """Return the job's progress, as a ComingHost with this name."""
         return ComingHost(name=name, step=self.step, problem=self.problem)
 
     def joined(self) -> None:
@@ -134,7 +134,9 @@ class WatchedJob(ProcessInterface):
 
 
 async def _ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
-    """Run a command without this cluster's variables, which jobs would inherit. Returns its status and output."""
+    """Run a command without this cluster's environment variables, which jobs would inherit. Return its status and
+    output.
+    """
     environment = {
         name: value for name, value in os.environ.items() if name not in (cluster_processes.VARIABLE, paths.MACHINE)
     }
@@ -150,7 +152,7 @@ async def _ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
 
 
 def _last(text: str) -> str:
-    """Return the last lines of some output joined into one: the batch system's own lines if there are any, else all."""
+    """Return the last lines of an output, joined into one: only the batch system's lines if it has written any."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _ROUTINE.search(line)]
     lines = [line for line in lines if _SYSTEMS.search(line)] or lines
     return " / ".join(lines[-3:])[-_WORDS:]
@@ -177,7 +179,7 @@ class WatchedCluster(JobQueueCluster):
         return scaled
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` now, and whenever a host makes progress."""
+        """Call ``tell(hosts)`` with all requested hosts, now and whenever one of them makes progress or fails."""
         self._tell = tell
         self._changed()
 
@@ -321,7 +323,10 @@ def _shared(options: Mapping[str, Any]) -> Path:
 
 
 def _prepare(options: Mapping[str, Any], security: Any, token: str) -> tuple[Path, int]:
-    """Create this cluster's directory in the shared directory, and remove the directories of dead clusters."""
+    """Create this cluster's directory in the shared directory, and remove the directories of dead clusters.
+
+    Return the directory, and a descriptor that claims it until it is closed. Raises Unavailable.
+    """
     parent = _shared(options)
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ WAITS, RUNS, GONE = "waits", "runs", "gone"
 
 
 class StdinLsfJob(LSFJob):
-    """An LSF job that passes its script on standard input, and reports when it is rejected."""
+    """An LSF job that passes its script on standard input, so that a rejection is reported."""
 
     async def _submit_job(self, script_filename: str) -> Any:
         with open(script_filename) as file:  # noqa: ASYNC230 - a small file that was just written
@@ -42,7 +42,7 @@ def jobs() -> dict[str, type[Any]]:
 
 @dataclass(frozen=True)
 class Question:
-    """A command that reports a job's state, without the job id, and the patterns that interpret its output."""
+    """A command that reports a job's state, to which the job's id is appended, and patterns to interpret the output."""
 
     command: tuple[str, ...]
     runs: str

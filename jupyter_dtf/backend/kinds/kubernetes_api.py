@@ -47,7 +47,9 @@ class KubernetesApi:
             await self._ask("DELETE", version, f"{kind}/{name}", {"propagationPolicy": "Background"})
 
     async def log_of(self, pod: str, *, before: bool) -> str:
-        """Return the end of the log of a pod's container; with ``before``, that of the container before its restart."""
+        """Return the end of the log of a pod's container or, with ``before``, of its predecessor before a restart.
+        Empty if the log cannot be read.
+        """
         params = {"tailLines": str(_LOG_LINES), **({"previous": "true"} if before else {})}
         with contextlib.suppress(NotFound, Unavailable, InvalidInput):
             async with self._answer("GET", CORE, f"pods/{pod}/log", params=params) as response:

@@ -201,7 +201,7 @@ async def start(
 
 
 async def _ask_for(api: KubernetesApi, name: str, options: Mapping[str, Any], settings: dict[str, Any]) -> None:
-    """Create the resources. The cluster owns the secret, so that Kubernetes deletes the secret with the cluster."""
+    """Create the secret and the cluster. The cluster owns the secret, so that Kubernetes deletes both together."""
     await api.create(CORE, "secrets", kubernetes_spec.secret(name, settings))
     try:
         made = await api.create(DASK, "daskclusters", kubernetes_spec.cluster(name, options))

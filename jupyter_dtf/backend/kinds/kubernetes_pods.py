@@ -1,4 +1,4 @@
-"""Describes the state of a pod in words, from Kubernetes' report of it. Pure."""
+"""Describes the state of a pod in words, based on the pod's resource in Kubernetes. Pure."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class _Plain(yaml.SafeDumper):
 
 
 def template(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the ``metadata`` and ``spec`` of the user's pod template. Raises InvalidInput if it is not a pod."""
+    """Return the ``metadata`` and ``spec`` of the user's pod template; empty without one. Raises InvalidInput."""
     file = options["pod_template"]
     if not file:
         return {}
@@ -78,7 +78,7 @@ def template(options: Mapping[str, Any]) -> dict[str, Any]:
         raise _no_pod(f"`pod_template` must have a pod's `spec`, got {read!r:.100}")
     containers = pod["spec"].get("containers", [])
     if not isinstance(containers, list) or not all(isinstance(each, dict) for each in containers):
-        raise _no_pod("`pod_template`: `containers` of its `spec` must be a list of containers")
+        raise _no_pod("`containers` in the `spec` of `pod_template` must be a list of containers")
     return {"metadata": pod.get("metadata") or {}, "spec": pod["spec"]}
 
 
@@ -90,7 +90,9 @@ def _no_pod(message: str) -> InvalidInput:
 
 
 def _pod(given: Mapping[str, Any], container: dict[str, Any], name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod spec with ``container`` merged into the template's container of that name, or else its first one."""
+    """Return the template's pod spec, with ``container`` merged into the template's container of the same name or, if
+    there is none, into its first container.
+    """
     spec = copy.deepcopy(dict(given.get("spec", {})))
     theirs = spec.get("containers", [])
     same = [each for each in theirs if each.get("name") == container["name"]] or theirs[:1]

@@ -1,7 +1,7 @@
-"""A minimal HTTP server in a scheduler's pod. It reports that the scheduler is healthy, and when it was last needed.
+"""A minimal HTTP server in a scheduler's pod. It reports the scheduler's health, and since when it has been idle.
 
-Kubernetes queries the health. Dask's operator queries the time, and deletes a cluster that has not been needed for its
-``idleTimeout``.
+Kubernetes queries the health. Dask's operator queries the time, and deletes a cluster that has been idle for its
+``idleTimeout``. A scheduler counts as idle once it is no longer needed (``forget``).
 """
 
 from __future__ import annotations

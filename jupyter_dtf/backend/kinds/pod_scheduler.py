@@ -15,7 +15,7 @@ from . import kubernetes_spec, pod_health
 
 
 async def serve(host: str, settings: dict[str, Any]) -> None:
-    """Run the scheduler until SIGTERM."""
+    """Run the scheduler until SIGTERM arrives."""
     import dask.config
     from distributed import Security
 
@@ -37,7 +37,7 @@ async def serve(host: str, settings: dict[str, Any]) -> None:
     ) as scheduler:
 
         def look() -> None:
-            if not scheduler.plugins.keys() & {_CONTROLLER}:  # the cluster process ended before installing it
+            if not scheduler.plugins.keys() & {_CONTROLLER}:  # the cluster process ended before it installed one
                 pod_health.forget()
 
         loop.call_later(kubernetes_spec.FORGOTTEN_S, look)

@@ -23,7 +23,7 @@ GROUP = "jupyter_dtf.kinds"
 
 
 class _Unusable(Kind):
-    """A placeholder for a kind whose entry point cannot be loaded, or is not a kind."""
+    """A placeholder for an entry point that cannot be loaded or does not provide a kind."""
 
     def __init__(self, name: str, why: str) -> None:
         self.kind = self.title = name
@@ -97,8 +97,9 @@ def counts_hosts(fields: list[FieldInfo]) -> str:
 
 
 def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
-    """Validate and complete a request's options with ``check_options``. If the request has a design with hosts, their
-    number becomes the value of the option that counts hosts.
+    """Return a request's options, validated and completed by ``check_options``. Raises InvalidInput.
+
+    If the request has a design with hosts, their number becomes the value of the option that counts hosts.
     """
     drawn, option = len(request.hosts), counts_hosts(kind.fields())
     if not (drawn and option):
@@ -113,7 +114,7 @@ def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
 def check_options(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
     """Validate the given options, and return all options of the kind, with defaults filled in.
 
-    Options that only ``check_more`` can validate follow unchanged.
+    Options that only ``check_more`` can validate are included unchanged.
 
     Raises:
         InvalidInput: If an option is not valid. Its ``field`` names the option (``options.hosts``).
@@ -184,7 +185,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "list": (list, tuple, str),
 }
-"""The Python types of each option type."""
+"""The Python types that a value may have, keyed by the type of the option."""
 
 _TYPE_NAMES = {
     "integer": "an integer",

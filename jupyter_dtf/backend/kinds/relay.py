@@ -1,7 +1,7 @@
 """A local port through which clients on this machine reach a remote scheduler, over any kind of connection.
 
-The port is on the loopback interface, and accepts only connections with the cluster's certificate: both sides use TLS,
-with separate certificates.
+The port is on the loopback interface, and accepts only clients with the cluster's certificate. The connections to the
+scheduler are separate: the relay's creator opens them, with TLS and certificates of their own.
 """
 
 from __future__ import annotations

@@ -17,11 +17,12 @@ from ...schema.machines import ComingHost
 
 PACKAGE = "jupyter_dtf"
 LOOK_S, LOOKS = 0.5, 12
-"""The interval and the maximum number of queries that ask a manager why a scheduler is gone."""
+"""The interval in seconds and the maximum number of the queries that ask the cluster's manager, such as a gateway, why
+the scheduler is gone."""
 
 
 class ElsewhereCluster:
-    """A cluster with the ``address`` and ``security`` to connect to its scheduler from this machine."""
+    """A cluster with a scheduler on another machine. This process connects to it at ``address``, with ``security``."""
 
     def __init__(self, address: str, security: Any) -> None:
         self.scheduler_address = address
@@ -38,7 +39,7 @@ class ElsewhereCluster:
         self.worker_spec = range(n)
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` now, and whenever a host makes progress."""
+        """Call ``tell(hosts)`` whenever a host makes progress or fails, as ``Kind.create`` describes."""
         self._tell = tell
 
     async def last_words(self) -> str:

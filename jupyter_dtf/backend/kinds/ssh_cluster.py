@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 NANNY = "jupyter_dtf.backend.kinds.ssh_nanny"
 AGAIN_S = 2.0
-"""The delay before a host that could not be used is retried; doubled each time, up to ``AGAIN_AT_MOST_S``."""
+"""The delay before a host that could not be used is retried. It is doubled each time, up to ``AGAIN_AT_MOST_S``."""
 AGAIN_AT_MOST_S = 30.0
 PATIENCE_S = 60.0
 """Seconds for which a host tries to reach the scheduler."""
@@ -46,7 +46,8 @@ class Setting:
         self.token = token
         self.port = 0
         self.fallback = ""
-        """This machine's address for a host that is reached over the loopback interface although others are not."""
+        """The address for hosts that SSH reaches over the loopback interface: this machine's address towards another
+        host, or empty if there is none. With the option ``interface``, the address of that interface, for all hosts."""
         self._machines = {paths.machine_name(): ssh_keeper.identity()}
 
     def machine_of(self, keeper: Keeper) -> str:
@@ -223,7 +224,7 @@ class SshCluster(SpecCluster):
         self._changed()
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` now, and whenever a host makes progress."""
+        """Call ``tell(hosts)`` with all requested hosts, now and whenever one of them makes progress or fails."""
         self._tell = tell
         self._changed()
 
@@ -236,7 +237,7 @@ class SshCluster(SpecCluster):
 
 
 async def start(options: Mapping[str, Any], security: Any, token: str) -> SshCluster:
-    """Start the scheduler if at least one host can be used. Raises InvalidInput, or Unavailable if none can."""
+    """Start the scheduler and return the cluster. Raises InvalidInput, or Unavailable if no host can be used."""
     asyncssh.set_log_level(logging.WARNING)
     entries = ssh_entries.parse(options["hosts"])
     found = await asyncio.gather(*(_first_look(entry, options) for entry in entries))
@@ -286,7 +287,10 @@ async def _first_look(entry: HostEntry, options: Mapping[str, Any]) -> Keeper | 
 
 
 def _listen_at(options: Mapping[str, Any], keepers: Sequence[Keeper], setting: Setting) -> str:
-    """Return the address for the scheduler to listen on: one that all hosts can reach, or all addresses."""
+    """Return the address for the scheduler to listen on: one that all hosts can reach or, if there is none, ``ANY``.
+
+    Sets ``setting.fallback``. Raises InvalidInput if the network interface does not exist.
+    """
     if options["interface"]:
         try:
             setting.fallback = get_ip_interface(options["interface"])

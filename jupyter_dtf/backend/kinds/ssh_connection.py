@@ -31,7 +31,7 @@ SILENT_S = 60.0
 """A keeper that has received nothing for this many seconds ends everything that it has started."""
 KEEPALIVES = 6
 END_S = 7.0
-"""The timeout for the keeper to end everything; longer than it needs."""
+"""The timeout for the keeper to end everything. It is longer than the keeper needs."""
 _TAIL = 4_000
 _BOOTSTRAP = 'import base64,os;exec(base64.b64decode(os.fdopen(0,"rb",0,closefd=False).readline()))'
 
@@ -112,7 +112,7 @@ class Keeper:
             raise HostProblem(f"{self.hello['program']} cannot be used there: {wrong}")
 
     async def _next(self) -> dict[str, Any] | None:
-        """Return the keeper's next message, skipping output of the login shell; None if it has ended."""
+        """Return the keeper's next message, skipping output of the login shell; None if the keeper has ended."""
         with contextlib.suppress(OSError, asyncssh.Error):
             while line := await self._process.stdout.readline():
                 with contextlib.suppress(ValueError):
@@ -174,7 +174,9 @@ async def _end(connection: Any) -> None:
 
 
 def command(options: Mapping[str, Any]) -> str:
-    """Return a command, for any login shell, that replaces itself with Python, which reads its program from stdin."""
+    """Return a command for any login shell. It replaces itself with Python, which reads its program from standard
+    input.
+    """
     program = shlex.quote(options["python"] or sys.executable)
     script = [f"p={program}"]
     if options["python"]:

@@ -55,7 +55,7 @@ def _unknown_sentence(unknown: Sequence[HostEntry]) -> str:
         what = f"The host key of {names} is not known, so its identity cannot be verified. Connect once manually"
     else:
         what = f"The host keys of {names} are not known, so their identity cannot be verified. Connect to each manually"
-    return f"{what} (`{unknown[0].command}`) and compare the fingerprint, or choose accept-new as Host keys (host_keys)"
+    return f"{what} (`{unknown[0].command}`) and compare the fingerprint, or set Host keys (host_keys) to accept-new"
 
 
 def is_known(entry: HostEntry, options: Mapping[str, Any]) -> bool:
@@ -76,7 +76,7 @@ def is_known(entry: HostEntry, options: Mapping[str, Any]) -> bool:
 
 
 async def accept(entry: HostEntry, options: Mapping[str, Any]) -> None:
-    """Accept and save the key of an unknown host. Raises OSError, asyncssh.Error."""
+    """Accept and save the key of a host, unless one of its keys is known already. Raises OSError or asyncssh.Error."""
     if is_known(entry, options):
         return
     given = {key: value for key, value in connect_options(entry, options).items() if key in ("host", "port")}

@@ -31,7 +31,7 @@ NEEDED = (3, 10)
 PACKAGES = ("jupyter_dtf", "distributed", "tensorflow", "keras")
 GRACE_S = 4.0
 LEAVE_S = 60.0
-"""Seconds that tasks may take to leave when the machine is about to go away, which may happen sooner."""
+"""Seconds that tasks have to leave when the machine is about to go away, unless it goes away sooner."""
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE)
 TAIL_BYTES = 8 << 10
 RUN_MODULE = """\
@@ -46,7 +46,7 @@ _DEATH = 1
 
 
 def hello() -> Dict[str, Any]:
-    """Describe this host and its Python; ``problem`` is the reason why they cannot be used, if any."""
+    """Describe this host and its Python; ``problem`` is the reason why they cannot be used, or empty."""
     if sys.path and sys.path[0] == "":
         del sys.path[0]
     found: Dict[str, Any] = {
@@ -107,7 +107,7 @@ class Lines:
 
 
 class Nanny:
-    """The process of a nanny, and the tail of its output."""
+    """The process of a nanny, and the end of its output."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", directories: List[str]) -> None:
         self.process = process
@@ -228,7 +228,7 @@ def others(token: str, mine: str) -> bool:
 
 
 def kill(wanted: Callable[[Dict[str, str]], bool], but_helpers: bool = False) -> int:
-    """Kill the processes for whose environment ``wanted`` returns True, and return their number.
+    """Kill the processes with an environment for which ``wanted`` returns True, and return their number.
 
     ``but_helpers`` excludes the processes for which ``is_helper`` is true.
     """

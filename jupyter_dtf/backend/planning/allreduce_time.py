@@ -70,7 +70,7 @@ def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> floa
 
 
 def sent_bytes(size: float, tasks: int) -> float:
-    """Return how many bytes each task sends. All algorithms here send the same, except at the root of a tree."""
+    """Return how many bytes each task sends. This is the same for all algorithms here, except at the root of a tree."""
     return 2 * (tasks - 1) / tasks * size
 
 
@@ -84,11 +84,11 @@ def overlapped(
     share: float = 1.0,
     overlaps: bool = True,
 ) -> Exchange:
-    """Return the gradient exchange of a step in consecutive buckets, starting with the last layers.
+    """Return the exchange of a step's gradients, which are sent in consecutive buckets, those of the last layers first.
 
     ``ready_s``: the times at which the gradients of each layer are ready. ``share``: the fraction of their bytes that
-    is sent (compression). If the device cannot exchange gradients and compute at the same time (``overlaps``), the
-    whole exchange follows the backward pass.
+    is sent, less than 1 with compression. If the device cannot exchange gradients and compute at the same time
+    (``overlaps``), the whole exchange follows the backward pass.
     """
     size = float(gradient_bytes.sum()) * share
     if tasks < 2 or not size:
@@ -104,7 +104,8 @@ def overlapped(
 
 
 def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limit: float) -> tuple[float, float]:
-    """Return the seconds spent sending the tensors in consecutive buckets: in total, and after all tensors are ready.
+    """Return a pair: the seconds spent sending the tensors in consecutive buckets, and the part of these seconds after
+    all tensors are ready.
 
     ``ready_s``: the times at which the tensors are ready, in the same order.
     """

@@ -11,10 +11,10 @@ from .costs import Costs
 
 
 def simple_ways(every: Costs, devices: Sequence[Device], pinned: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yield placements on each device alone, then on the first two, three and more devices with equal computing times.
+    """Yield placements on each device alone, and then balanced placements on the first two, three and more devices.
 
-    The devices are tried in the given order and also fastest first. Each placement covers the layers of ``every``;
-    ``pinned`` layers stay on their devices.
+    The devices are tried in the given order and also fastest first. Each placement has a device for every layer in the
+    costs ``every``, and for the ``pinned`` layers, which stay on their devices.
     """
     for device in devices:
         yield dict.fromkeys(every.names, device.name) | dict(pinned)

@@ -53,7 +53,7 @@ def _alike(devices: Sequence[Device]) -> list[Device]:
 def _link(transfers: Sequence[Sequence[float]]) -> Link:
     """Derive the latency from the smallest message, and the bandwidth from the extra time that the largest one takes.
 
-    Both are computed from medians over the tasks.
+    Both are computed from medians over the tasks. If nothing was measured, the default link is returned.
     """
     if not transfers:
         return Link()

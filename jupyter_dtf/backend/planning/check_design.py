@@ -34,7 +34,10 @@ GPU_FLOPS_PER_S = 1e13
 
 
 def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignReport:
-    """Return the report on a design. ``expected_hosts``: the hosts of its kind of cluster, used if it defines none."""
+    """Return the report on a design.
+
+    ``expected_hosts``: the hosts that the design's kind of cluster will have, used if the design defines no hosts.
+    """
     cluster, graph = design.cluster, design.model.graph if design.model else None
     wrong_cluster = list(design_problems.of_cluster(cluster))
     planned = [] if wrong_cluster else _planned(cluster, expected_hosts)
@@ -161,9 +164,10 @@ def as_drawn(info: ClusterInfo) -> ClusterDesign:
 
 
 def drawn(request: ClusterRequest) -> Source | None:
-    """Return the design that a cluster was started from, to be recorded in its runs; None if it has no hosts or tasks.
+    """Return the design that a cluster was started from, to be recorded in its runs.
 
-    The options are omitted: they may contain credentials, and are not needed to see what ran where.
+    Return None if the design has neither hosts nor tasks. The options are omitted: they may contain credentials, and
+    are not needed to see what ran where.
     """
     if not request.hosts and not request.tasks:
         return None
@@ -182,7 +186,7 @@ def devices(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -
 
 
 def hosts_of_tasks(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> list[str]:
-    """Return the host of each compute task."""
+    """Return the name of each compute task's host, in rank order."""
     return [task.host.name for task in _planned(cluster, expected_hosts) if task.job not in CPU_JOBS]
 
 
@@ -239,7 +243,11 @@ def _host_and_gpu(task: PlannedTask) -> tuple[str, int | None]:
 
 
 def _by_layer(placement: Placement, graph: LayerGraph) -> Placement:
-    """Return the placement of each layer. A container's device applies to all layers in it; the innermost one wins."""
+    """Return the placement of the individual layers, without containers.
+
+    A container's device applies to all layers in it. If a layer is in several placed containers, the innermost one
+    applies.
+    """
     devices, splits, pinned = {}, {}, []
     chosen = set(placement.pinned)
     for layer in graph.layers:

@@ -36,9 +36,9 @@ def forecasts(
 
 
 def model_of(design: Design) -> LayerGraph:
-    """Return the layers of a design's model. Raises InvalidInput if the design has errors."""
+    """Return the layers of a design's model. Raises InvalidInput if the design has no model or has errors."""
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A design needs a model to be forecast", field="model")
+        raise InvalidInput("A forecast needs a design with a model", field="model")
     graph = design.model.graph
     wrong = itertools.chain(
         design_problems.of_cluster(design.cluster),

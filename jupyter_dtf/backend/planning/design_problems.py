@@ -22,7 +22,8 @@ from .costs import ordered
 from .launch_plan import PlannedTask, crowding, main_device
 
 MAX_MICROBATCHES = 256
-"""The maximum number of microbatches in a step: the pipeline is simulated after every change to the design."""
+"""The maximum number of microbatches in a step. It is limited because the pipeline is simulated after every change to
+the design."""
 
 DEVICE = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>[0-9]+)/device:(?:CPU:0|GPU:[0-9]+)\Z")
 _MOST_NAMED = 5

@@ -55,7 +55,7 @@ def script(design: Design) -> str:
 
 
 def _cluster(design: Design) -> dict[str, list[str]]:
-    """Return the addresses of the tasks of each job. On each host, ports are consecutive."""
+    """Return the addresses of the tasks, keyed by job. The ports on each host are consecutive."""
     hosts = {(place.job, place.index): place.host for place in design.cluster.tasks}
     taken: dict[str, int] = {}
     cluster: dict[str, list[str]] = {}

@@ -26,7 +26,7 @@ UNSURE_NETWORK = 0.25
 STRAGGLING = 0.03
 """The assumed variation in step times between tasks if it has not been measured."""
 _MUCH = 0.02
-"""The largest loss of time is named if it is more than this fraction of a step."""
+"""The largest loss of time in a step is reported as its limit if it is more than this fraction of the step."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def _where_it_pays(points: Sequence[ForecastPoint], threshold: float) -> tuple[i
 
 
 def _limit(step: Step, settings: ForecastSettings) -> str:
-    """Return the name of the largest part of a step apart from the forward and backward passes; empty if small."""
+    """Return the name of the largest loss of time in a step; empty if it is at most ``_MUCH`` of the step."""
     exchange = "servers" if settings.strategy == "ps" else "exchange"
     waiting = "servers" if settings.strategy == "ps" and not settings.sync else "waiting"
     lost = {"input": step.input_s, exchange: step.exposed_s, "update": step.update_s}
@@ -258,8 +258,8 @@ def _notes(found: Basis) -> list[str]:
     settings = found.settings
     notes = [
         f"Step times are assumed to vary by {settings.straggling:.0%} from task to task.",
-        f"The band assumes that compute is {UNSURE[found.work.source]:.0%} and the network {UNSURE_NETWORK:.0%} better "
-        "or worse.",
+        f"The band assumes that computing is {UNSURE[found.work.source]:.0%} and the network {UNSURE_NETWORK:.0%} "
+        "faster or slower.",
     ]
     if not found.work.overlaps and settings.strategy == "allreduce":
         notes.append("A task on a CPU does not compute while it exchanges gradients.")

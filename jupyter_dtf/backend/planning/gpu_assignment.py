@@ -81,12 +81,12 @@ def share_of(memory_bytes: int, tasks: int) -> int:
 
 
 def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict[str, GpuAssignment]:
-    """Assign GPUs to every task. ``ps`` and ``evaluator`` tasks get none, unless they were assigned to one.
+    """Assign GPUs to the tasks. Return the assignment of every task, keyed by task.
 
     Tasks that were assigned to a device keep it, unless the request overrides it; other tasks share the remaining GPUs.
-    Without caps, no GPU belongs to two tasks. If no GPUs were requested and a machine has too few, its tasks get none,
-    unless the request says that each needs one. Raises Unavailable, naming the existing GPUs, if a machine does not
-    have the requested GPUs.
+    Other ``ps`` and ``evaluator`` tasks get none. Without caps, no GPU belongs to two tasks. If no GPUs were requested
+    and a machine has too few, its tasks get none, unless the request says that each task needs one. Raises Unavailable,
+    naming the existing GPUs, if a machine does not have the requested GPUs.
     """
     assigned = dict.fromkeys((hosted.task for hosted in hosted_tasks), NO_GPU)
     if request.per_task == 0:

@@ -91,7 +91,9 @@ def worse(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
-    """Return the pairs of hosts that try to connect: all or, with more than ``most`` hosts, those 1, 2, 4... apart.
+    """Return the pairs of hosts that try to connect, as (source, target).
+
+    These are all pairs or, with more than ``most`` hosts, those with positions that differ by 1, 2, 4...
 
     Every host is the source and the target of some connections. A thousand hosts make ten thousand connections, not a
     million.

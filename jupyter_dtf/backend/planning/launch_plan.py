@@ -1,4 +1,4 @@
-"""Plans on which host, and with how many threads and GPUs, each task runs. Pure: plain values in, plain values out."""
+"""Plans which host each task runs on, and how many threads and GPUs it gets. Pure: plain values in and out."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def devices_of(job: str, index: int, gpus: int) -> list[str]:
 
 
 def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
-    """Return the slots of running hosts, with the properties that the planner needs."""
+    """Return a ``HostSlot`` for each running host."""
     return [
         HostSlot(
             host.address,
@@ -99,7 +99,7 @@ def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
 
 
 def expected_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
-    """Return the slots of hosts that have not started yet, each on its own machine."""
+    """Return a ``HostSlot`` for each host that is expected to start, as if every host were a separate machine."""
     return [
         HostSlot(
             host.name,
@@ -149,13 +149,13 @@ def plan(
 ) -> list[PlannedTask]:
     """Plan where each task runs. Returns the tasks in rank order.
 
-    Tasks that the design assigns stay on its hosts and devices. If it assigns none, the tasks are spread evenly over
-    the hosts' slots, with consecutive ranks on the same or the next host. Otherwise, each remaining task goes to the
-    host with the fewest tasks per thread.
+    Tasks that the design assigns to hosts and devices stay there, and each remaining task goes to the host with the
+    fewest tasks per thread. If the design assigns no task, the tasks are spread evenly over the hosts' slots, with
+    consecutive ranks on the same or the next host.
 
     If ``threads_per_task`` is 0, each host's threads are divided among its tasks, which get at least one each. If
-    ``gpus`` is None, the GPUs are divided among the tasks. Raises GangIncomplete if there is no host or one of the
-    design is missing, and Unavailable if a host does not have the requested GPUs.
+    ``gpus`` is None, the GPUs are divided among the tasks. Raises GangIncomplete if there is no host, or a host of
+    the design is missing, and Unavailable if a host does not have the requested GPUs.
     """
     tasks = ordered_tasks(jobs)
     if not hosts:
@@ -216,12 +216,11 @@ def plan_beside(
 def plan_fewer(
     planned: Sequence[PlannedTask], least: int, hosts: Sequence[HostSlot], group: int = 1
 ) -> list[PlannedTask]:
-    """Plan a restart of a gang that omits as few workers as possible and gives every other task its threads.
+    """Plan the restart of a gang without some of its workers: as few as necessary for all other tasks to fit.
 
-    Tasks whose host still exists stay there. Workers are left out in groups of ``group`` consecutive ranks: first the
-    groups that have lost the most hosts, then the others, each in descending rank order. ``ps`` tasks are never left
-    out.
-    Raises GangIncomplete if ``least`` workers and the other tasks do not fit.
+    Tasks with a host that still exists stay there. Workers are left out in groups of ``group`` consecutive ranks: first
+    the groups with the fewest tasks on such hosts and, of equal groups, the one with the highest ranks. ``ps`` tasks
+    are never left out. Raises GangIncomplete if ``least`` workers and the other tasks do not fit.
     """
     there = {host.address for host in hosts}
     workers = [task for task in planned if task.job not in CPU_JOBS]
@@ -255,7 +254,7 @@ def _choose(
     places: Mapping[str, TaskPlace],
     drawn: Mapping[str, HostSlot],
 ) -> list[HostSlot]:
-    """Choose a host for each task."""
+    """Return the host for each task, in rank order."""
     put: dict[int, HostSlot] = {}
     for rank, (job, index) in enumerate(tasks):
         if place := places.get(f"{job}:{index}"):
@@ -277,9 +276,10 @@ def _choose(
 
 
 def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[str, HostSlot]:
-    """Match each host of the design with an actual host: by host name, then by machine name, then any remaining host.
+    """Return the actual host for each host of the design, keyed by its name in the design.
 
-    Raises GangIncomplete, naming the missing hosts, if there are too few.
+    Hosts are matched by host name, then by machine name, then in order. Raises GangIncomplete, naming the missing
+    hosts, if there are too few.
     """
     left = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
     found: dict[str, HostSlot] = {}

@@ -1,4 +1,4 @@
-"""The expected time until the slowest of several tasks, or all but the slowest, have finished. Pure.
+"""The expected time until all of several tasks, or all but the slowest ones, have finished. Pure.
 
 The time of a step varies from task to task and from step to step. It is modeled as lognormal: never below 0, and
 skewed to the right.

@@ -1,4 +1,4 @@
-"""Simulates pipelines of equal devices, with stages as equal as possible, with and without replicas. Pure.
+"""Simulates pipelines on equal devices, with stages that take about the same time, with and without replicas. Pure.
 
 ``place_layers.place`` finds better placements, but takes longer. A step is simulated by ``schedule.play``, as in a
 prediction.
@@ -27,13 +27,15 @@ time of all stages for the first microbatch, plus the time of the slowest stage 
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """The times of one step of a device, averaged over the stages of a replica."""
+    """One step of a pipeline."""
 
     step_s: float
     compute_s: float
+    """Seconds for which a device computes, averaged over the stages of a replica."""
     exposed_s: float
     """Seconds of the exchange with other replicas that does not overlap with computation, on the slowest device."""
     update_s: float
+    """Seconds of the weight update, on the slowest device."""
     sent_bytes: float
     memory_bytes: float
     """The memory needed by the device that needs the most."""

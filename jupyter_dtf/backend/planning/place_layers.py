@@ -46,7 +46,7 @@ def place(
     """Place the layers on some of the devices. Layers in ``pinned`` and ``splits`` keep their devices.
 
     ``link`` defaults to the calibration's, if there is one. ``current`` is an existing placement, kept unless a faster
-    one is found. ``beside`` are other devices that ``current`` or ``pinned`` uses; no stages are cut for them. With
+    one is found. ``beside`` are other devices that ``current`` or ``pinned`` use; no stages are cut for them. With
     ``replicas``, the devices are those of the first replica. Raises InvalidInput for an unknown layer or device, for a
     cycle in the graph, or if nothing fits.
     """
@@ -82,7 +82,7 @@ def _best_way(
     pinned: Mapping[str, str],
     parted: Mapping[str, Sequence[str]],
 ) -> dict[str, str] | None:
-    """Return the devices of the layers that are not split, or None if the layers do not fit."""
+    """Return the devices of the layers that are not split, in the fastest candidate. None if the layers do not fit."""
     rest = judge.costs.without(set(parted))
     staged = list(_ways(judge.costs, devices, beside, link=judge.link, pinned=pinned, parted=parted))
     found = [*staged, *simple_ways(rest, devices, pinned)] if rest.layers else staged

@@ -89,8 +89,7 @@ class Spread:
         return (replicas - 1) * sum(self.exchanged(device)) / link.bytes_per_s + 2 * link.latency_s
 
     def segments(self, copying_s: float = 0.0) -> list[Segment]:
-        """Merge parts of a device into a segment if the longest paths leading to them have the same number of
-        transfers.
+        """Return the segments: parts of one device are merged if the longest paths to them have equally many transfers.
 
         ``copying_s``: CPU seconds per byte that is sent to or received from another device.
         """
@@ -189,7 +188,7 @@ class Spread:
 
 
 def largest_source(every: Costs) -> dict[int, int]:
-    """Return, for each layer with inputs, the layer that produces the largest input."""
+    """Map each layer with inputs to the layer that produces its largest input, both given by their indices."""
     largest: dict[int, tuple[int, int]] = {}
     for source, target, size in every.edges.tolist():
         if target not in largest or size > largest[target][1]:

@@ -23,7 +23,9 @@ Where = Mapping[str, str]
 
 @dataclass
 class Judge:
-    """Predicts step times as ``predict`` does, without overhead. Infinite if layers do not fit or are not placed."""
+    """Predicts step times as ``predict`` does, without overhead. They are infinite if layers do not fit or are not
+    placed.
+    """
 
     costs: Costs
     devices: Sequence[Device]
@@ -40,7 +42,10 @@ class Judge:
         return self._known[key]
 
     def improved(self, where: Where, splits: Mapping[str, Sequence[str]], fixed: Collection[str]) -> dict[str, str]:
-        """Move layers until no move shortens the step, or too many were tried. ``fixed`` layers are not moved."""
+        """Return the result of moving layers until no move shortens the step, or too many moves were tried.
+
+        The ``fixed`` layers are not moved.
+        """
         best, step = dict(where), self.step(where, splits)
         looked_at = len(self.costs.layers) + len(self.costs.edges) + 4 * self.costs.microbatches * len(self.devices)
         left = min(_MOST_TRIED, _EFFORT // looked_at)

@@ -25,7 +25,7 @@ from .schedule import Busy, play
 COPYING_BYTES_PER_S = 2e9
 """The rate at which a core copies a tensor that it sends or receives, if the link is not the bottleneck."""
 _RESOLUTION = 1_000
-"""The timeline omits intervals shorter than the step time divided by this number."""
+"""The timeline merges neighboring intervals of a phase that are shorter than the step time divided by this number."""
 _MOST_NAMED = 5
 _TASK = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>\d+)(?P<rest>/.*)$")
 

@@ -54,7 +54,7 @@ class Situation:
     slower: float = 1.0
     _layered: list[Layered] = field(default_factory=list)
     _staged: dict[int, Staged] = field(default_factory=dict)
-    """The staged models, keyed by number of stages. Derived situations share them: cuts do not depend on speeds."""
+    """The staged models, keyed by number of stages. Derived situations share them: the cuts do not depend on speeds."""
 
     def with_speeds(self, compute: float, network: float) -> Situation:
         """Return a copy in which computing takes ``compute`` times as long and links are ``network`` times as fast."""
@@ -199,7 +199,7 @@ def _pipeline(situation: Situation, tasks: int, examples: float) -> Step:
         problem = f"{tasks} tasks in {wanted} stages are {replicas} copies, not {settings.replicas}"
     whole = examples * tasks
     if whole / replicas < settings.microbatches and not problem:
-        problem = f"{whole / replicas:.0f} examples of a copy are fewer than {settings.microbatches} microbatches"
+        problem = f"{whole / replicas:.0f} examples per copy are fewer than {settings.microbatches} microbatches"
     found = staged.step(whole / replicas, replicas, situation.fabric, situation.slower)
     computing = found.compute_s
     waiting = computing * (slowest(tasks, settings.straggling) - 1)

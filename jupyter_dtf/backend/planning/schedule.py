@@ -5,8 +5,8 @@ One forward, one backward: every device runs its passes in the order of their tu
 Fill and drain: every segment of layers runs the forward passes of its microbatches in order and, after all forward
 passes of its device, the backward passes in the same order; then the device updates its weights. A device does one
 thing at a time, preferring forward passes and earlier microbatches. Transfers from one device to another are sequential
-and overlap with computation. A backward pass computes the derivatives of a layer's inputs, which other devices wait
-for, before the derivatives of the layer's weights.
+and overlap with computation. A backward pass computes the gradients of a layer's inputs, which other devices wait for,
+before the gradients of the layer's weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Segment:
     forward_s: float = 0.0
     backward_s: float = 0.0
     inputs_s: float = 0.0
-    """Seconds of the backward pass until the derivatives of its inputs are ready."""
+    """Seconds of the backward pass until the gradients of the segment's inputs are ready."""
     sends: dict[int, float] = field(default_factory=dict)
     """Bytes per microbatch sent forward, keyed by receiving segment. The backward pass sends as many back."""
 
@@ -78,7 +78,7 @@ def play(
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of segments in the forward and the backward pass."""
+    """The levels of the segments in the forward and the backward pass, as ``levels`` computes them."""
 
     forward: list[int]
     backward: list[int]
@@ -264,7 +264,7 @@ class _Play:
         return end + self._link.latency_s
 
     def _met(self, task: int, when: float) -> None:
-        """Record that one of the inputs of a task is ready."""
+        """Record the time at which one of the conditions for a task to begin was met."""
         self._ready_at[task] = max(self._ready_at[task], when)
         self._waits[task] -= 1
         if not self._waits[task]:

@@ -1,7 +1,7 @@
 """Models steps with synchronous and asynchronous parameter servers, and steps of one client with replicas. Pure.
 
 Variables and gradients of S bytes are divided among p servers. A worker's link carries S each way; a server's link
-carries S / p each way for every worker, and its processor applies as many bytes.
+carries S / p each way for every worker. Each update changes S / p on every server.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class TaskDefaults(msgspec.Struct):
     environment: dict[str, str] = {}
 
     def gpus_for(self, request: RunRequest, *, are_drawn: bool) -> GpuRequest:
-        """Return the GPUs that a run requests. ``are_drawn``: its tasks were assigned to devices in a design."""
+        """Return the request for a run's GPUs. ``are_drawn``: whether a design assigns the run's tasks to devices."""
         asks = request.gpus_per_task is not None or request.gpu_memory is not None
         memory = request.gpu_memory if asks or are_drawn else self.gpu_memory
         is_needed = self.gpu_needed and not are_drawn

@@ -93,7 +93,11 @@ class Free:
 
 
 class _Host:
-    """The places of a host and the free units (see ``_WHOLE``) of each; ``free`` limits the units taken in total."""
+    """The places of a host, and the free units of each place (see ``_WHOLE``).
+
+    ``free`` is the number of units that may still be taken on the host. It is less than the sum over the places if
+    units were taken from a place that no longer exists.
+    """
 
     def __init__(self) -> None:
         self.places: list[PlannedTask] = []
@@ -167,7 +171,7 @@ def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
         memory = capped // shares if capped else share_of(min(sizes, default=0), shares)
         if not memory:
             raise Unavailable(
-                f"A share of a GPU needs its memory size, which host {place.host.name} cannot report without NVML "
+                f"Sharing a GPU needs its memory size, which host {place.host.name} cannot report without NVML "
                 "(pip install nvidia-ml-py)"
             )
     gpus = replace(place.gpus, memory_bytes=memory)

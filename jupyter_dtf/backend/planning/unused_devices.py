@@ -22,7 +22,7 @@ _FREE = Link(bytes_per_s=1e30, latency_s=0.0)
 def ways_with(
     device: Device, every: Costs, devices: Sequence[Device], used: Collection[str], fixed: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Yield simple placements on the used devices and this one. ``fixed`` layers keep their devices.
+    """Yield simple placements that use ``device``, alone or with ``used`` devices. ``fixed`` layers keep their devices.
 
     ``every`` has the costs of the layers that are not split.
     """
@@ -48,9 +48,10 @@ def why_unused(
     link: Link | None = None,
     calibration: Calibration | None = None,
 ) -> dict[str, str]:
-    """Return, for each device without a layer in a complete placement, the reason as a sentence.
+    """Return the reasons why devices have no layer in a placement, keyed by device name.
 
-    With replicas, ``devices`` are those of the first replica.
+    Empty if the placement is incomplete or does not fit, or if the graph has more than ``MOST_LAYERS`` layers. With
+    replicas, ``devices`` are those of the first replica.
     """
     if len(graph.layers) > MOST_LAYERS:
         return {}

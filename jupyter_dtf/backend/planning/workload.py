@@ -18,7 +18,7 @@ from .costs import BACKWARD, Floats, ordered
 from .devices_table import LAUNCH_S, MEMORY_UTILISATION, UTILISATION
 
 FAST_KERNELS = (3, 5)
-"""The sizes of convolutions of stride 1 that cuDNN computes in single precision with fewer multiplications, by
+"""The kernel sizes of convolutions of stride 1 that cuDNN computes in single precision with fewer multiplications, by
 Winograd's algorithm F(2 x 2, r x r) (Lavin and Gray, arXiv:1509.09308) or, for larger sizes, by similar transforms."""
 TILE = 128
 """Convolutions compute their output channels in tiles of this size; a partial tile costs as much as a full one."""
@@ -113,7 +113,10 @@ def calibrated(graph: LayerGraph, calibration: Calibration, *, on_cpu: bool) -> 
 
 
 def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisation: float = 0.0) -> Workload:
-    """Derive the workload from a device's data sheet. ``utilisation``: the fraction of its peak; 0: the default."""
+    """Derive the workload from a device's data sheet.
+
+    ``utilisation``: the fraction of the peak speed that is reached; 0: the default.
+    """
     layers = ordered(graph)
     on_cpu = device.name == "CPU"
     rate = device.flops_per_s[precision] * (utilisation or device.utilisation or UTILISATION[precision])
@@ -126,7 +129,7 @@ def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisat
         forward[index] = max(flops / rate, moved / memory)
         backward[index] = BACKWARD * max(flops / rate, moved / memory)
     if (first := next((index for index, layer in enumerate(layers) if layer.gradient_bytes), None)) is not None:
-        backward[first] /= BACKWARD  # the derivatives with respect to the data are not needed
+        backward[first] /= BACKWARD  # the gradients of the data are not needed
     touched = sum(_touched(layer) for layer in layers)
     return _workload(
         layers,

@@ -24,12 +24,12 @@ _initialized = False
 def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None = None) -> None:
     """Connect to the other tasks of the run. Must be called before TensorFlow executes any operation.
 
-    Outside of a run, this is the only task. This function also restores names of Keras 2 that Horovod programs use
-    (``keras2``).
+    Outside of a run, the program counts as the only task. This function also restores names of Keras 2 that Horovod
+    programs use (``keras2``).
 
     Args:
         comm: None. MPI communicators are not supported.
-        process_sets: Process sets to add in all tasks, or ``"dynamic"``. Other sets can be added later.
+        process_sets: Process sets to add in all tasks, or ``"dynamic"`` for none. Sets can also be added later.
 
     Raises:
         InvalidInput: If ``comm`` is not None.
@@ -76,7 +76,7 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """Return the rank among the tasks of this machine."""
+    """Return this task's rank among the tasks on its machine."""
     return _neighbours(_ctx()).index(rank())
 
 

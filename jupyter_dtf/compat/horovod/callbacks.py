@@ -93,7 +93,7 @@ class MetricAverageCallback(keras.callbacks.Callback):
 
 
 class LearningRateScheduleCallback(keras.callbacks.Callback):
-    """Sets the learning rate to ``initial_lr * multiplier(epoch)``, from ``start_epoch`` until before ``end_epoch``.
+    """Sets the learning rate to ``initial_lr * multiplier(epoch)`` from ``start_epoch`` to ``end_epoch`` (exclusive).
 
     If ``multiplier`` is a number m, the factor is ``m ** (epoch - start_epoch)``. With ``staircase``, the rate changes
     at the first batch of each epoch, otherwise at every batch, with a fractional epoch. ``momentum_correction``
@@ -163,8 +163,8 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
     """Increases the learning rate with every batch from ``initial_lr / size`` to ``initial_lr`` over ``warmup_epochs``.
 
-    ``initial_lr`` is the rate for all tasks together: the rate of one task times ``hvd.size()`` (Goyal et al. 2017,
-    section 2.2).
+    ``initial_lr`` is the scaled rate: the rate for training with a single task, times ``hvd.size()`` (Goyal et al.
+    2017, section 2.2).
     """
 
     def __init__(

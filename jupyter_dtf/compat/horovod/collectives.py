@@ -96,7 +96,7 @@ def allgather(
         process_set: The tasks that take part; None: all tasks.
 
     Returns:
-        A tensor of shape (total rows, ...), ordered by rank.
+        A tensor of shape (total rows, ...), with the tasks' rows in rank order.
     """
     check_place()
     return primitives.gather(_among(process_set), checked_rows(tensor), call_name("allgather", name), averages=True)
@@ -142,8 +142,8 @@ def broadcast(
 def broadcast_(variables: Iterable[Any], root_rank: int, name: str | None = None, process_set: Any = None) -> list[Any]:
     """Assign the root's values to the variables in one exchange, and return the values.
 
-    In a graph, fetching any returned value performs the assignment. Unlike ``broadcast_variables``, this includes all
-    variables that are passed.
+    In a graph, fetching any returned value performs the assignment. Unlike ``broadcast_variables``, this function also
+    assigns the seeds of Keras's random layers.
     """
     check_place()
     comm = _among(process_set)
@@ -253,7 +253,7 @@ def alltoall(
         process_set: The tasks that take part; None: all tasks.
 
     Returns:
-        The received rows, ordered by rank; if ``splits`` was given, a pair of these and the number of rows received
+        The received rows, in rank order; if ``splits`` was given, a pair of these and the number of rows received
         from each task, int32 of shape (size,).
     """
     _among(process_set)
@@ -345,7 +345,7 @@ def _scattered(tensors: Sequence[Any], how: Reduction, compression: Any, process
 
 
 def _among(process_set: Any) -> Communicator:
-    """Return the set's communicator. Raises InvalidInput if this task is not in the set."""
+    """Return the communicator of a process set. Raises InvalidArgument if this task is not in the set."""
     chosen = ours(process_set)
     if chosen is not None and not chosen.included():
         raise InvalidArgument(

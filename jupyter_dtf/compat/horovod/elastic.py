@@ -1,8 +1,8 @@
 """Training that returns to its last commit when a collective fails.
 
 The number of tasks does not change. A task that raises HorovodInternalError takes part again when all tasks have
-returned to their last commit. A task whose process dies ends the run, unless the run should restart all tasks
-(``restart=dtf.Restart()``).
+returned to their last commit. If the process of a task dies, the run ends, unless it was started with
+``restart=dtf.Restart()``, which restarts all tasks.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class State(ABC):
 
     @abstractmethod
     def sync(self) -> None:
-        """Send the state of rank 0 to all tasks. This is a collective."""
+        """Send the state of rank 0 to all tasks. Every task must call this."""
 
     def reset(self) -> None:  # noqa: B027
         """Recreate objects that a failure has made invalid. Does nothing unless a subclass overrides it."""
@@ -134,7 +134,7 @@ class TensorFlowState(ObjectState):
 
 
 class TensorFlowKerasState(TensorFlowState):
-    """A state of a built Keras model, its optimizer (compiled in, or passed), and named objects."""
+    """A state of a built Keras model, its optimizer (by default the one given to ``compile``), and named objects."""
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **objects: Any) -> None:
         if not model.built:
@@ -181,7 +181,7 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
                 sync = not interrupt.skip_sync
             except (RuntimeError, tf.errors.OpError) as error:
                 if isinstance(error, HorovodInternalError):
-                    current().note("warning", "Back to the last commit", str(error))
+                    current().note("warning", "Returned to the last commit", str(error))
                 elif not communicator.interrupted():
                     raise
                 state.restore()

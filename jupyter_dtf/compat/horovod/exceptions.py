@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 class HorovodInternalError(RuntimeError):
-    """A collective failed. ``elastic.run`` returns to the last commit."""
+    """Raised if a collective fails. ``elastic.run`` then returns to the last commit."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """A program requests that its training function be called again with the current state.
+    """Raised by a program so that its training function is called again with the current state.
 
     Horovod raises this exception when hosts are added or removed. Here, the number of tasks does not change, so only
-    programs raise it. ``skip_sync`` means that nothing was lost and the state need not be sent again.
+    programs raise it. ``skip_sync`` means that nothing was lost, so the state need not be sent again.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Hooks for distributed optimizers: two of Keras's methods are replaced when the first one is created."""
+"""Hooks in Keras for distributed optimizers, installed when the first distributed optimizer is created."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from . import process_sets
 from .synced_gradients import GradientReducer
 
 _reducers: WeakKeyDictionary[Any, GradientReducer] = WeakKeyDictionary()
-"""The reducers of all distributed optimizers."""
+"""The reducers of all distributed optimizers, keyed by optimizer."""
 
 _asking = False
-"""Whether Keras's methods have been replaced."""
+"""Whether the hooks have been installed."""
 
 
 def register(optimizer: Any, reducer: GradientReducer) -> None:
@@ -33,7 +33,8 @@ def register(optimizer: Any, reducer: GradientReducer) -> None:
 
 
 def _agreeing(check_finite: Any) -> Any:
-    """Make all tasks skip a step if the gradients of one task are not finite.
+    """Return a replacement for ``check_finite`` with which all tasks skip a step if one task has gradients that are not
+    finite.
 
     With ``mixed_float16``, ``compile`` wraps the optimizer in a LossScaleOptimizer. If each task decided on its own,
     one task would skip the collective in which the others wait.
@@ -53,9 +54,10 @@ def _agreeing(check_finite: Any) -> Any:
 
 
 def _without_xla(jit_compile: Any) -> property:
-    """Disable XLA, which Keras uses by default on GPUs, for steps with collectives.
+    """Return a replacement for Keras's property ``jit_compile`` that is False if the model's optimizer is distributed.
 
-    The property is evaluated when ``fit`` starts; ``compile`` is not replaced.
+    XLA, which Keras uses by default on GPUs, cannot compile collectives. Keras reads the property when ``fit`` starts,
+    so the replacement also works for models that were compiled earlier.
     """
 
     def is_compiled(self: Any) -> Any:

@@ -44,9 +44,8 @@ class BroadcastGlobalVariablesHook(_SessionRunHook):
 class GraphOptimizer(_Optimizer):
     """An optimizer of ``tf.compat.v1.train`` that wraps another one and passes it the gradients of all tasks.
 
-    If ``passes``, k, is greater than 1, gradients are added up over k runs of the op that ``apply_gradients`` returns,
-    and reduced and applied in the k-th run. Their sum is divided by k if ``averages`` is true. ``global_step`` counts
-    every run.
+    If ``passes`` is k > 1, gradients are added up over k runs of the op that ``apply_gradients`` returns, and reduced
+    and applied in the k-th run. Their sum is divided by k if ``averages`` is true. ``global_step`` counts every run.
     """
 
     def __init__(self, optimizer: Any, reducer: GradientReducer, passes: int, averages: bool, name: str | None) -> None:
@@ -64,7 +63,9 @@ class GraphOptimizer(_Optimizer):
         self.register_local_var = reducer.register_local
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """Return the gradients, reduced over all tasks unless they must be added up first."""
+        """Return ``(gradient, variable)`` pairs. Gradients are reduced over all tasks unless they must be added up
+        first.
+        """
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._passes > 1:
             return list(pairs)

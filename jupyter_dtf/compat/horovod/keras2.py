@@ -1,4 +1,4 @@
-"""Names of Keras 2 that Horovod's programs use. They are restored in Keras 3 while a program uses this API."""
+"""Restores names of Keras 2 that Horovod programs use but Keras 3 lacks."""
 
 from __future__ import annotations
 

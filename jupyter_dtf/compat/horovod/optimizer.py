@@ -51,7 +51,7 @@ def DistributedOptimizer(
         op: ``hvd.Average`` or ``hvd.Sum``.
         gradient_predivide_factor: Splits the division of an average: gradients are divided by this factor f before they
             are summed, and the sum is divided by (number of tasks / f).
-        average_aggregated_gradients: Whether to divide the sum over several calls by their number.
+        average_aggregated_gradients: Whether to divide the sum over several calls by the number of calls.
         num_groups: The older form of ``groups``.
         groups: The number of groups in which gradients are fused, or a list of variables for each group. By default,
             all gradients are fused.
@@ -108,7 +108,10 @@ def DistributedOptimizer(
             accumulator.add(optimizer, grads, variables, reducer, apply)
 
     def compute_gradients(loss: Any, var_list: Iterable[Any], grad_loss: Any = None, tape: Any = None) -> list[Any]:
-        """Return ``(gradient, variable)`` pairs, as Horovod does with Keras 2, reduced unless passes are added up."""
+        """Return ``(gradient, variable)`` pairs, as Horovod does with Keras 2.
+
+        The gradients are reduced, unless those of several passes must be added up first.
+        """
         variables = list(var_list)
         if callable(loss):
             with tf.GradientTape() as own:
@@ -136,7 +139,7 @@ def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = 
 
 
 class _Accumulator:
-    """Sums of this task's gradients over ``passes`` calls, counted equally in all tasks."""
+    """Adds up this task's gradients over ``passes`` calls. Every task counts the calls in the same way."""
 
     def __init__(self, passes: int, average: bool) -> None:
         self._passes = passes

@@ -1,4 +1,4 @@
-"""Sets of tasks, with Horovod's API. A set has a number from its addition by all tasks until its removal."""
+"""Sets of tasks, with Horovod's API. From ``add_process_set`` to ``remove_process_set``, each set has a number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...backend.task.collectives import communicator
 from ...errors import InvalidInput
 
 _registered: dict[int, ProcessSet] = {}
-"""The sets that have been added, keyed by number; 0 is the set of all tasks."""
+"""The sets that have been added, keyed by number. Number 0 is the set of all tasks, which is not included here."""
 
 
 class ProcessSet(communicator.ProcessSet):
-    """A subset of the run's tasks, given by their ranks. ``process_set=`` limits a collective to it.
+    """A subset of the run's tasks, given by their ranks. A collective with ``process_set`` is limited to these tasks.
 
     ``process_set_id`` is the number of the set. It is None before ``add_process_set`` and after ``remove_process_set``.
     Raises InvalidInput if there are no ranks, or duplicate ranks.
@@ -76,7 +76,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     for number, ranks in ids_and_ranks().items():
         if ranks == added.ranks:
             raise InvalidInput(
-                f"`process_set` must differ from existing ones, but number {number} has its ranks, got {added}",
+                f"`process_set` must differ from existing ones, but number {number} has the same ranks, got {added}",
                 field="process_set",
             )
     communicator.add_process_set(added)
@@ -96,7 +96,7 @@ def add_at_start(process_sets: Sequence[ProcessSet]) -> None:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Remove a set. All tasks must call this. Returns False for the set of all tasks, and for sets never added."""
+    """Remove a set. All tasks must call this. Returns False for the set of all tasks, and for unknown sets."""
     number = process_set.process_set_id
     if number is None or number == 0:
         return False
@@ -126,7 +126,10 @@ def by_number(process_set_id: int) -> ProcessSet:
 
 
 def ours(process_set: Any) -> communicator.ProcessSet | None:
-    """Convert a process set for ``ops``, where None means all tasks. Raises InvalidInput if another has its number."""
+    """Convert a process set for ``ops``, where None means all tasks.
+
+    Raises InvalidInput if the set's number belongs to another set.
+    """
     if process_set is None or process_set is global_process_set:
         return None
     number = getattr(process_set, "process_set_id", None)

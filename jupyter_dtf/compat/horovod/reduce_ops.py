@@ -88,7 +88,10 @@ def checked_op(op: str | None, average: bool | None = None) -> str:
 
 
 def checked_compression(compression: Any) -> Any:
-    """Return a compressor, given as such or by a name that ``dtf.allreduce`` accepts. Raises InvalidInput otherwise."""
+    """Return a compressor. The argument is the compressor itself, or a name that ``dtf.allreduce`` accepts.
+
+    Raises InvalidInput for anything else.
+    """
     found = getattr(Compression, compression, None) if isinstance(compression, str) else compression
     if not (callable(getattr(found, "compress", None)) and callable(getattr(found, "decompress", None))):
         raise InvalidInput(

@@ -23,7 +23,11 @@ from .translated_errors import NotOffered
 
 @dataclass(frozen=True)
 class Reduction:
-    """The reduction to apply to tensors. ``call`` is the function called by the program."""
+    """The reduction to apply to tensors.
+
+    ``before`` and ``after`` are the factors for the tensors and for the result. ``call`` is the function that the
+    program has called.
+    """
 
     op: str
     before: float = 1.0
@@ -108,7 +112,10 @@ def gathered_slices(comm: Communicator, slices: tf.IndexedSlices, how: Reduction
 
 
 def scaled(tensor: tf.Tensor, factor: float) -> tf.Tensor:
-    """Multiply a tensor, keeping its dtype. Integers use float64 and are truncated; 16-bit floats use float32."""
+    """Multiply a tensor, keeping its dtype.
+
+    Integers are multiplied in float64 and truncated, 16-bit floats in float32.
+    """
     if factor == 1:
         return tensor
     if tensor.dtype.is_floating and tensor.dtype.size > 2:

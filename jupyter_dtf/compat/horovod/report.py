@@ -1,4 +1,4 @@
-"""Reports of the metrics and the progress of Keras training that was not started by ``cluster.fit``."""
+"""Reports the metrics and the progress of Keras training that was not started by ``cluster.fit``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def numbers(logs: dict[str, Any] | None) -> dict[str, float]:
 
 
 def step_of(model: Any) -> int:
-    """Return the number of batches that the optimizer has processed, including restored ones."""
+    """Return the number of batches that the optimizer has processed, including those before its state was restored."""
     return int(model.optimizer.iterations)
 
 

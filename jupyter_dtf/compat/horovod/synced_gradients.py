@@ -57,9 +57,9 @@ class GradientReducer:
         return id(held(variable)) in self._local
 
     def reduce(self, gradients: Iterable[Any], variables: Iterable[Any]) -> list[Any]:
-        """Reduce the gradients in order. None stays None; IndexedSlices stay sparse unless ``sparse_as_dense``.
+        """Return the reduced gradients in order. None stays None; IndexedSlices stay sparse unless ``sparse_as_dense``.
 
-        This is a collective of the process set. In a task outside of the set, the gradients are returned unchanged.
+        Every task in the process set must call this. In tasks outside of the set, the gradients are returned unchanged.
         """
         gradients, variables = list(gradients), list(variables)
         size = process_sets.set_size(self.process_set)

@@ -12,9 +12,9 @@ from .synced_gradients import GradientReducer, checked_groups, layers_variables
 
 
 class DistributedGradientTape:
-    """Wraps a tape so that ``gradient`` returns the average or the sum over the tasks, and is a collective.
+    """Wraps a tape so that ``gradient`` returns the average or the sum of the gradients of all tasks.
 
-    All other attributes are those of the wrapped tape.
+    Every task must call ``gradient``. All other attributes are those of the wrapped tape.
 
     Args:
         gradtape: The tape to wrap.
@@ -87,7 +87,7 @@ class DistributedGradientTape:
     def get_local_and_global_gradients(
         self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False
     ) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-        """Return the ``(variable, gradient)`` pairs of the local variables, and those of all other variables."""
+        """Return two lists of ``(variable, gradient)`` pairs: those of the local variables, and those of all others."""
         pairs = list(zip(sources, self.gradient(target, sources, output_gradients), strict=True))
         local = [pair for pair in pairs if self._reducer.is_local(pair[0])]
         return local, [pair for pair in pairs if not self._reducer.is_local(pair[0])]

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):
-    """A value is invalid. Also derives from the class of the error that Horovod's operations raise in this case."""
+    """Raised for an invalid value. Also derives from the error class that Horovod's operations raise in this case."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
         tf.errors.InvalidArgumentError.__init__(self, None, None, message)
@@ -24,11 +24,11 @@ class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):
 
 
 class NotOffered(InvalidInput, NotImplementedError):
-    """A feature is not supported. Horovod does not support it either, and raises NotImplementedError."""
+    """Raised for a feature that Horovod does not support either. Horovod raises NotImplementedError."""
 
 
 class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):
-    """The error of an operation in a graph if tasks have made different calls.
+    """The error that an operation in a graph raises if tasks have made different calls.
 
     TensorFlow converts Python errors in a graph to UnknownError.
     """
@@ -38,7 +38,7 @@ class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):
 
 
 def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function so that it raises the same errors as Horovod's for invalid values."""
+    """Wrap a function so that it raises the same errors as Horovod for invalid values."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -53,7 +53,7 @@ def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def restore_classes() -> None:
-    """If tasks make different calls in a graph, make the error also a FailedPreconditionError, as in Horovod.
+    """Make the error for different calls in a graph a FailedPreconditionError as well, as in Horovod.
 
     Further calls of this function have no effect.
     """

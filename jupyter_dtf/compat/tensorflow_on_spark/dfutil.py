@@ -33,7 +33,7 @@ def isLoadedDF(df: Any) -> bool:
         df: A Dask dataframe.
 
     Returns:
-        Whether it is exactly the loaded dataframe.
+        True for a loaded dataframe itself, False for one derived from it.
     """
     return getattr(df, "_name", None) in loadedDF
 

@@ -38,7 +38,9 @@ class Standing(NamedTuple):
 
 
 def consumed(queue: str) -> str:
-    """Return the name under which a node sends back the number of each partition of a queue that it has consumed."""
+    """Return the name of the queue through which a node reports the numbers of the partitions that it has consumed from
+    ``queue``.
+    """
     return f"{_CONSUMED} {queue}"
 
 

@@ -1,4 +1,4 @@
-"""Feeds partitions to the nodes of the same machine, in Dask's workers.
+"""Feeds partitions from Dask's workers to the nodes on the same machine.
 
 A node is fed by one process at a time, which holds the lock file next to the node's inlet. A node accepts only as much
 data as it can hold, so feeding a partition may take as long as training on it. Meanwhile, the thread is returned to
@@ -22,7 +22,7 @@ from ...schema import feed_wire, payload
 from . import feed_words as words
 
 PIECE_BYTES = 1 << 20
-"""The approximate size of items that are sent together."""
+"""The approximate total size of the items that are sent together."""
 _MOST_ITEMS = 4096
 _LOOK_S = 0.01
 FED, DROPPED, ENDED = "fed", "dropped", "ended"
@@ -30,11 +30,11 @@ FED, DROPPED, ENDED = "fed", "dropped", "ended"
 
 
 class FeedError(Conflict):
-    """A partition could not be fed completely. The message states the partition, the node and the reason."""
+    """Raised if a partition could not be fed completely. The message gives the partition, the node and the reason."""
 
 
 class Gone(FeedError):
-    """There is no node to feed, because the run has ended, at least on this machine."""
+    """Raised if there is no node to feed, because the run has ended, at least on this machine."""
 
 
 class Place:
@@ -55,7 +55,7 @@ class Place:
 
 
 def listening(place: Place, tasks: Sequence[str], timeout_s: float) -> None:
-    """Wait until these nodes of this machine listen or have ended. Raises FeedError after ``timeout_s`` seconds."""
+    """Wait until these nodes on this machine listen or have ended. Raises FeedError after ``timeout_s`` seconds."""
     ends = time.monotonic() + timeout_s
     for task in tasks:
         while not _is_or_was_here(place.inlet(task)) and place.shared.is_dir():
@@ -65,7 +65,7 @@ def listening(place: Place, tasks: Sequence[str], timeout_s: float) -> None:
 
 
 def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_s: float) -> str:
-    """Feed a partition to a node of this machine, and wait until the node has consumed it. Returns the outcome.
+    """Feed a partition to a node on this machine, and wait until the node has consumed it. Returns the outcome.
 
     Raises RunFailed with the node's traceback, FeedError if the node is lost or does not consume the partition in time,
     and Gone if the run has ended.
@@ -78,7 +78,7 @@ def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_
 def infer(
     items: Any, number: int, place: Place, tasks: Sequence[str], addresses: Sequence[str], queue: str, timeout_s: float
 ) -> list[Any]:
-    """Feed a partition to any free node of this machine. Returns one result for each item, in order.
+    """Feed a partition to any free node on this machine. Returns one result for each item, in order.
 
     On a machine without a node, the partition is passed on to the Dask workers at ``addresses``. Raises RunFailed or
     FeedError.
@@ -93,12 +93,12 @@ def infer(
         _give_thread_back()
         outcome, results = _feed(rows, number, place.inlet(task), task, queue, timeout_s, wants_results=True)
     if outcome is not FED:
-        raise FeedError(f"The partition {number} has no results, because the program of {task} accepts no more data")
+        raise FeedError(f"Partition {number} has no results, because the program of {task} accepts no more data")
     return results
 
 
 def end(place: Place, task: str, queues: Iterable[str]) -> None:
-    """Notify a node of this machine that its feed has ended, unless the node itself has ended."""
+    """Notify a node on this machine that its feed has ended, unless the node itself has ended."""
     with suppress(ConnectionError), Outlet(place.inlet(task)) as outlet:
         for queue in queues:
             outlet.end(queue)
@@ -128,8 +128,7 @@ def _feed(
     except TimeoutError:
         why = ", or has returned fewer results than there are items" if wants_results else ""
         text = (
-            f"feed_timeout: {task} has not consumed the partition {number} ({len(rows)} items) within {timeout_s:g} s"
-            f"{why}"
+            f"feed_timeout: {task} has not consumed partition {number} ({len(rows)} items) within {timeout_s:g} s{why}"
         )
         # Later results would be mistaken for those of the next partition.
         words.leave(inlet, words.Standing("behind", text))
@@ -137,17 +136,17 @@ def _feed(
     except ConnectionError as error:
         if words.left(inlet, queue) is not None:
             return _ended(inlet, number, task, queue), []
-        raise _lost(inlet)(f"The partition {number} could not be fed, because {task} is gone ({error})") from None
+        raise _lost(inlet)(f"Partition {number} could not be fed, because {task} is gone ({error})") from None
 
 
 def _ended(inlet: Path, number: int, task: str, queue: str) -> str:
     standing = words.left(inlet, queue)
     if standing is None:
-        raise _lost(inlet)(f"The partition {number} could not be fed, because {task} accepts no more data")
+        raise _lost(inlet)(f"Partition {number} could not be fed, because {task} accepts no more data")
     if standing.state == "failed":
         raise RunFailed(f"{task} failed while it was fed", task=task, traceback=standing.text)
     if standing.state == "behind":
-        raise FeedError(f"The partition {number} was not fed, because an earlier one failed. {standing.text}")
+        raise FeedError(f"Partition {number} was not fed, because an earlier partition failed. {standing.text}")
     return ENDED if standing.state == "ended" else DROPPED
 
 
@@ -161,7 +160,7 @@ def _lost(inlet: Path) -> type[FeedError]:
 
 def _too_few(results: int, items: int, number: int, task: str) -> str:
     return (
-        f"batch_results() must be given one result for each item, got {results} for the {items} items of the "
+        f"batch_results() must be given one result for each item, got {results} for the {items} items of "
         f"partition {number} on {task}"
     )
 
@@ -206,7 +205,7 @@ def _elsewhere(
     from distributed import get_worker, worker_client
 
     if get_worker().address in addresses:
-        raise FeedError(f"The partition {number} could not be fed, because the run has ended")
+        raise FeedError(f"Partition {number} could not be fed, because the run has ended")
     with worker_client() as client:  # this calls secede
         future = client.submit(
             infer, rows, number, place, tasks, addresses, queue, timeout_s, workers=list(addresses), pure=False
@@ -229,7 +228,7 @@ def _turn(inlet: Path) -> Iterator[None]:
 
 @contextmanager
 def _any_turn(nodes: dict[str, Path]) -> Iterator[str]:
-    """Hold the lock for feeding one of several nodes: the first whose lock is free."""
+    """Hold the lock for feeding one of several nodes, the first with a free lock. Yield the node's task."""
     with ExitStack() as stack:
         locks = {task: stack.enter_context(_lock_of(inlet)) for task, inlet in nodes.items()}
         while True:

@@ -1,4 +1,4 @@
-"""Runs a node's program in a task of the run, with its context and its inlet, until its end."""
+"""Runs a node's program in a task of the run, with the context and the inlet that the program needs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NodePlan:
 
 
 def run(map_fun: Callable[[Any, TFNodeContext], Any], given: tuple[Any, NodePlan], dtf: Any) -> Any:
-    """Run the program of a task, ``map_fun(tf_args, ctx)``, with a context as in TensorFlowOnSpark.
+    """Run the program of a task, ``map_fun(tf_args, ctx)``, with a context as in TensorFlowOnSpark. Return its result.
 
     ``given`` consists of ``tf_args`` and the plan.
     """
@@ -108,7 +108,7 @@ def _as_called(job: str, plan: NodePlan) -> str:
 def _set_tf_config(job: str, index: int, spec: dict[str, list[str]]) -> None:
     """Set TF_CONFIG if there is a master, as TensorFlowOnSpark does.
 
-    Without it, each node is TensorFlow's only process.
+    Without a master, TF_CONFIG is removed, and TensorFlow treats each node as the only process.
     """
     if not any(master in spec for master in MASTERS):
         os.environ.pop("TF_CONFIG", None)

@@ -55,7 +55,7 @@ def client_of(sc: Any, cluster: Cluster) -> Client:
 
 
 def new_client(cluster: Cluster) -> Client:
-    """Create a Dask client of a cluster, which becomes Dask's default."""
+    """Create a Dask client for a cluster. It becomes Dask's default client."""
     from distributed import Client
 
     cluster.wait_ready()

@@ -49,7 +49,7 @@ class Params:
         return (param.name if isinstance(param, Param) else param) in self._values
 
     def copy(self: Self, extra: Mapping[Param, Any] | None = None) -> Self:
-        """Return a copy, with the values in ``extra`` for some parameters."""
+        """Return a copy in which the parameters in ``extra`` have the values given there."""
         made = copy.copy(self)
         made._values = dict(self._values)
         return made._set(**{param.name: value for param, value in (extra or {}).items()})
@@ -66,41 +66,41 @@ class Params:
         self._defaults.update(values)
 
     def _copy_values(self: Self, to: Any) -> Any:
-        """Copy the values of all parameters that ``to`` also has."""
+        """Copy the values of all parameters that ``to`` also has, and return ``to``."""
         names = {param.name for param in to.params}
         return to._set(**{name: value for name, value in self._values.items() if name in names})
 
 
 def as_int(name: str, value: Any) -> int:
-    """Validate an integer >= 0."""
+    """Return the value as an integer. Raises InvalidInput unless it is a whole number >= 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 0:
         raise InvalidInput(f"`{name}` must be an integer >= 0, got {value!r:.100}", field=name)
     return int(value)
 
 
 def as_text(name: str, value: Any) -> str | None:
-    """Validate a string, or None."""
+    """Return the value. Raises InvalidInput unless it is a string or None."""
     if value is not None and not isinstance(value, str):
         raise InvalidInput(f"`{name}` must be a string, got {value!r:.100}", field=name)
     return value
 
 
 def as_bool(name: str, value: Any) -> bool:
-    """Validate a boolean."""
+    """Return the value. Raises InvalidInput unless it is a boolean."""
     if not isinstance(value, bool):
         raise InvalidInput(f"`{name}` must be True or False, got {value!r:.100}", field=name)
     return value
 
 
 def as_dict(name: str, value: Any) -> dict[str, str]:
-    """Validate a dict of strings."""
+    """Return a copy of the value. Raises InvalidInput unless it is a dict from strings to strings."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for pair in value.items() for each in pair):
         raise InvalidInput(f"`{name}` must be a dict of strings, got {value!r:.100}", field=name)
     return dict(value)
 
 
 def as_input_mode(name: str, value: Any) -> int:
-    """Validate an input mode, which must be ``InputMode.SPARK``."""
+    """Return the value. Raises InvalidInput unless it is ``InputMode.SPARK``."""
     if value != 1:
         raise InvalidInput(
             f"`{name}` must be InputMode.SPARK, because a dataframe is fed, got {value!r:.100}", field=name
@@ -109,7 +109,7 @@ def as_input_mode(name: str, value: Any) -> int:
 
 
 def as_protocol(name: str, value: Any) -> str:
-    """Validate a protocol, which must be ``grpc``."""
+    """Return the value. Raises Unavailable unless it is ``grpc``."""
     if value != "grpc":
         raise Unavailable(f"`{name}` must be 'grpc', because TensorFlow's servers use gRPC, got {value!r:.100}")
     return "grpc"
@@ -159,7 +159,7 @@ class TFParams(Params):
     args: Any = None
 
     def merge_args_params(self) -> Any:
-        """Return a copy of the arguments, plus the values of all parameters that have a value."""
+        """Return a copy of the arguments, in which all parameters with a value are set."""
         merged = copy.copy(self.args)
         for param in self.params:
             if param.name in self._values or param.name in self._defaults:

@@ -56,8 +56,8 @@ class TFEstimator(
     """Trains with ``train_fn(args, ctx)`` on the nodes of a cluster, to which the rows of a dataframe are fed.
 
     Args:
-        train_fn: The program of each node. Its ``args`` also contain the parameters, by their names.
-        tf_args: A dict, a namespace, or a list of arguments, which is passed to the program unchanged.
+        train_fn: The program of each node. Its ``args`` also have the parameters, as attributes.
+        tf_args: A dict, a namespace or a list of arguments. A list is passed to the program unchanged.
         export_fn: Must be None, because programs export their models themselves.
 
     Raises:
@@ -93,7 +93,7 @@ class TFEstimator(
         )
 
     def fit(self, dataset: Any, params: Mapping[Param, Any] | None = None, *, sc: Any = None) -> TFModel:
-        """Train on a dataframe. Its columns in the input mapping, in alphabetical order, are fed as rows.
+        """Train on a dataframe. Its rows are fed with the columns of the input mapping, in alphabetical order.
 
         Args:
             dataset: A Dask or pandas dataframe.
@@ -197,7 +197,10 @@ class TFModel(
 
 
 def _columns(mapping: Mapping[str, str], dataset: Any, field: str) -> list[str]:
-    """Return the columns of a mapping. Raises InvalidInput if the dataframe does not have all of them."""
+    """Return the columns of a mapping, in alphabetical order.
+
+    Raises InvalidInput if there are none, or if the dataframe does not have all of them.
+    """
     there = [str(column) for column in row_frames.as_dask(dataset).columns]
     missing = [column for column in mapping if column not in there]
     if not mapping or missing:

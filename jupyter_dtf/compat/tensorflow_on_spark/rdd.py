@@ -54,7 +54,7 @@ class RDD:
     def zip(self, other: RDD) -> RDD:
         """Pair the items with those of another RDD that has the same number of partitions, with the same sizes.
 
-        Raises InvalidInput if the numbers of partitions differ, and during computation if their sizes differ.
+        Raises InvalidInput if the numbers of partitions differ and, during computation, if their sizes differ.
         """
         import dask.bag as db
 
@@ -74,7 +74,7 @@ class RDD:
         return RDD(self.bag.repartition(npartitions=numPartitions), self.context)
 
     def cache(self) -> RDD:
-        """Compute the partitions once, now, and keep them in the workers' memory."""
+        """Start to compute the partitions now, and keep them in the workers' memory."""
         self.bag = self.context.client.persist(self.bag)
         return self
 
@@ -114,7 +114,7 @@ class RDD:
         return functools.reduce(f, parts)
 
     def take(self, num: int) -> list[Any]:
-        """Return the first items, computing only as many partitions as needed."""
+        """Return the first ``num`` items, computing only as many partitions as needed."""
         found: list[Any] = []
         for part in self.bag.to_delayed():
             if len(found) >= num:

@@ -1,4 +1,4 @@
-"""Rows of dataframes, as tuples for a feed and with column names."""
+"""Rows of dataframes: as tuples, which are fed to nodes, or as mappings from column names to values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def tuples(frame: Any) -> list[tuple[Any, ...]]:
 
 
 def row_tuples(frame: Any, columns: Iterable[str] | None = None) -> Any:
-    """Convert a Dask or pandas dataframe to a bag of its rows as tuples, with the same partitions."""
+    """Convert a Dask or pandas dataframe to a bag of its rows as tuples, with the same partitions.
+
+    ``columns``: the columns to include, in this order; None: all.
+    """
     import dask.bag as db
     from dask import delayed
 

@@ -169,7 +169,7 @@ class TFCluster:
 
         Args:
             ssc: Must be None, because there are no streaming contexts.
-            grace_secs: Accepted but ignored, because this waits until programs end on their own.
+            grace_secs: Accepted but ignored, because this method waits until programs end on their own.
             timeout: The seconds after which the run is stopped. -1 means never.
 
         Raises:
@@ -215,13 +215,15 @@ class TFCluster:
         return [task.task for task in self.run.info.tasks if (task.task.partition(":")[0] in SERVING) is serving]
 
     def _hosts(self, serving: bool = False) -> dict[str, str]:
-        """Return the address of each node's Dask worker."""
+        """Return the addresses of the nodes' Dask workers, keyed by task. A node is omitted if its host has left."""
         addresses = {host.name: host.address for host in self._cluster.info.hosts}
         names = {task.task: task.host for task in self.run.info.tasks}
         return {task: addresses[names[task]] for task in self._tasks(serving) if names[task] in addresses}
 
     def _fed_hosts(self) -> dict[str, str]:
-        """Return the addresses of the Dask workers of training nodes. Raises Conflict if no worker can feed a node."""
+        """Return the addresses of the training nodes' Dask workers, keyed by task. Raises Conflict if a node's host has
+        left.
+        """
         hosts = self._hosts()
         if lost := [task for task in self._tasks(serving=False) if task not in hosts]:
             raise Conflict(f"{', '.join(lost)} cannot be fed, because their hosts have left the cluster")

@@ -17,7 +17,7 @@ from ...errors import InvalidInput
 from . import feed_words as words
 
 _LOOK_S = 0.2
-"""The interval, in seconds, at which a queue without arriving items checks whether the run should stop."""
+"""The interval, in seconds, at which a queue checks whether the run should stop, while no items arrive."""
 
 
 class EndPartition:
@@ -47,7 +47,7 @@ class FeedQueue:
         self._fetching = threading.Lock()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an item. Items of ``output`` are sent to the process that feeds this node; others stay in this one."""
+        """Add an item. Items of ``output`` are sent to the process that feeds this node; others stay here."""
         if self._manager.inlet is not None and self._name == words.OUTPUT:
             self._manager.inlet.give(self._name, item)
         else:

@@ -38,8 +38,8 @@ def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors:
     if use_barrier and num_executors > slots:
         raise Unavailable(
             "`num_executors` must be at most the number of tasks with use_barrier, because all instances run at the "
-            f"same time, got {num_executors}, but the cluster {cluster.name} has {slots} tasks. use_barrier=False runs "
-            "only as many at a time; cluster.scale makes the cluster larger"
+            f"same time, got {num_executors}, but the cluster {cluster.name} has {slots} tasks. With "
+            "use_barrier=False, only that many run at a time; cluster.scale adds tasks"
         )
     for first in range(0, num_executors, slots):
         plan = NodePlan(

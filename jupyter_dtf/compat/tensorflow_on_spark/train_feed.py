@@ -1,4 +1,4 @@
-"""The driver of ``TFCluster.train``, which sends every partition of every epoch to a node that accepts it."""
+"""Sends every partition of every epoch to a node that accepts it, for ``TFCluster.train``."""
 
 from __future__ import annotations
 

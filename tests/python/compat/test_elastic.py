@@ -74,7 +74,7 @@ def test_a_failure_costs_the_steps_since_the_commit(
     tasks = run_gang(2, lambda ctx: _trained(dataclasses.replace(ctx, machines=list(machines)), failing_rank))
     for rank, task in enumerate(tasks):
         assert task["returned"] == "done"
-        notes = 2 * [("warning", "Back to the last commit", "once more")] if rank == failing_rank else []
+        notes = 2 * [("warning", "Returned to the last commit", "once more")] if rank == failing_rank else []
         assert task["notes"] == notes
         assert task["resets"] == [6, 6]
         assert task["done"] == [*range(7), *range(6, 8), *range(6, 12)]

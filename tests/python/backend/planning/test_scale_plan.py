@@ -89,5 +89,5 @@ def test_what_is_refused() -> None:
     with pytest.raises(InvalidInput) as caught:
         plan(design(), ScaleTarget(examples_per_second=1), [ForecastSettings(), ForecastSettings(device="B9")])
     assert caught.value.field == "settings.1.device"
-    with pytest.raises(InvalidInput, match="needs a model to be forecast|must have at least one layer"):
+    with pytest.raises(InvalidInput, match="needs a design with a model|must have at least one layer"):
         plan(Design(), ScaleTarget(examples_per_second=1))

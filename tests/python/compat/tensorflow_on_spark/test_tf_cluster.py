@@ -258,7 +258,7 @@ def test_a_partition_that_is_not_consumed_is_named(sc: Any) -> None:
         ctx.dtf.stop_requested.wait()
 
     cluster = TFCluster.run(sc, program, 25, 1, 0, input_mode=SPARK)
-    with pytest.raises(Conflict, match=r"worker:0 has not consumed the partition 2 \(10 items\) within 1 s"):
+    with pytest.raises(Conflict, match=r"worker:0 has not consumed partition 2 \(10 items\) within 1 s"):
         cluster.train(sc.parallelize(range(50), 5), 1, feed_timeout=1)
     assert cluster.run.info.state is RunState.STOPPED  # nothing is left running
 
@@ -275,7 +275,8 @@ def test_too_few_results_are_told(sc: Any) -> None:
         cluster.inference(sc.parallelize(range(10), 1), feed_timeout=1).collect()
     # The next would begin with the results of the first, unless its node has failed over the end of that one's feed.
     refused = (
-        rf"The partition 0 was not fed, because an earlier one failed.*{short}|disconnected before the end of its feed"
+        rf"Partition 0 was not fed, because an earlier partition failed.*{short}"
+        r"|disconnected before the end of its feed"
     )
     with pytest.raises((Conflict, RunFailed), match=refused):
         cluster.inference(sc.parallelize(range(5), 1)).collect()
