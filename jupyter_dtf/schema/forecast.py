@@ -36,8 +36,6 @@ MAX_FIGURE = 1e18
 """The largest number that a user may enter, so that results stay finite."""
 
 
-_COUNTS = ("batch_size", "per_device", "backup_workers", "microbatches", "stages", "replicas", "devices_per_machine")
-
 
 class ForecastSettings(Struct):
     """The settings of a forecast. Empty strings and 0: use the design, its calibration, or the default."""

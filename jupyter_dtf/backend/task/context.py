@@ -47,8 +47,8 @@ from .recorder import MOST_OF_A_NAME, Recorder, number
 class Context:
     """The ``ctx`` object of one task. ``schema.context.Context`` documents the members that programs use.
 
-    Ranks are assigned to the chief first, then to the workers, then to ``ps``, ``evaluator`` and any other job, in
-    index order within each job.
+    Ranks are assigned to the chief first, then to the workers, then to jobs of other names in alphabetical order, then
+    to ``ps`` and ``evaluator``; in index order within each job.
     """
 
     def __init__(self, spec: TaskSpec, recorder: Recorder) -> None:

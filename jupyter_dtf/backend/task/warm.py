@@ -48,6 +48,7 @@ from typing import Any
 from ... import entry_points
 from ...schema.result_files import remove_but_held
 from . import autograph_files
+from .allocator import keep_freed_memory
 from .orphan_cleanup import Orphans, adopt_orphans, die_with_parent, end_orphans
 from .ports import guarded_port
 from .spares import Spares
@@ -325,6 +326,7 @@ def main(argv: list[str]) -> int:
     # Escape printed characters that cannot be encoded. Set now, while stdout is a file: it cannot be set for a pipe.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     adopt_orphans()
+    keep_freed_memory()
     listener = socket.socket(fileno=int(argv[0]))
     claims = [int(claim) for claim in argv[1].split(",")]
     directories = [Path(name) for name in argv[2:]]
