@@ -105,7 +105,7 @@ def replace_directory(ctx: FakeContext, number: int) -> FakeContext:
 
 
 class _RefusedAtOnce(InvalidInput):
-    """Raised by the client, which the first task also acts as. All tasks receive it, and continue with the next trial."""
+    """Raised by the client, that is, the first task. All tasks receive it, and continue with the next trial."""
 
 
 def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any]) -> dict[str, Outcome] | None:
