@@ -87,7 +87,7 @@ def speak(
 
 
 def sources(port: int) -> set[int]:
-    """Return the ports from which a gate connects to the server at ``port``. TensorFlow itself connects from 127.0.0.1."""
+    """Return the ports from which a gate connects to the server at ``port``. TensorFlow connects from 127.0.0.1."""
     return {
         here.port
         for connection in psutil.net_connections("tcp")

@@ -15,7 +15,7 @@ from jupyter_dtf.schema.text import MAX_WHOLE, InvalidText
 
 whole = st.integers(-MAX_WHOLE, MAX_WHOLE)
 number = st.floats(allow_nan=False, allow_infinity=False)
-# Names that sometimes occur more than once, because otherwise references would never be valid.
+# Names that sometimes coincide, because otherwise references would never be valid.
 name = st.sampled_from(["a", "b", "worker", "ps", "a/b", "a.b", "3", "/job:worker/task:1/device:CPU:0"]) | st.text()
 free = st.recursive(st.none() | st.booleans() | whole | number | name, lambda inside: st.dictionaries(name, inside))
 

@@ -197,7 +197,7 @@ STRATEGY_CASES: dict[str, Case] = {
     ),
     "two passes a step": Case(
         _sgd,
-        _data(examples=49),  # 12, 12 | 12, 12 | 1, of which one task gets nothing
+        _data(examples=49),  # 12, 12 | 12, 12 | 1, of which at least one task gets nothing
         strategy={"backward_passes_per_step": 2},
         plain_fit={"batch_size": 24},
         updates=[1, 3, 4, 6, 8, 9],
