@@ -218,7 +218,7 @@ class Standin:
             self._begin(self._look_whether_idle(namespace, name))
 
     def _balance(self, namespace: str, service: Resource) -> None:
-        """Give a load balancer its address. As in Kubernetes, it has none at first; here, it gets one at the next read."""
+        """Give a load balancer its address. As in Kubernetes, it has none at first. It gets one at the next read."""
         if service["spec"]["type"] == "LoadBalancer":
             address = self.address_of(namespace, service["metadata"]["name"])
             service["status"] = {"loadBalancer": {"ingress": [{"ip": address}]}}
