@@ -29,7 +29,7 @@ LONG_S = 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-seconds", action="store_true", help=f"Note in {SECONDS.name} how long each test took.")
+    parser.addoption("--write-seconds", action="store_true", help=f"Record in {SECONDS.name} how long each test took.")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,12 +19,12 @@ from .schedule import Round, round_of
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.python.chaos", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="how many rounds")
-    parser.add_argument("--seed", type=int, default=7, help="of their order")
-    parser.add_argument("--first", type=int, default=0, help="the round to begin with")
-    parser.add_argument("--round", type=int, help="repeat this one alone")
-    parser.add_argument("--seconds", type=float, help="begin no round after so many seconds")
-    parser.add_argument("--only", default="", help="only rounds with these words in their line")
+    parser.add_argument("--rounds", type=int, default=20, help="the number of rounds")
+    parser.add_argument("--seed", type=int, default=7, help="the seed of their order")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first round")
+    parser.add_argument("--round", type=int, help="play only this round")
+    parser.add_argument("--seconds", type=float, help="start no round after this many seconds")
+    parser.add_argument("--only", default="", help="play only rounds with these words in their line")
     told = parser.parse_args(arguments)
     numbers = [told.round] if told.round is not None else range(told.first, told.first + told.rounds)
     wanted = [this for this in (round_of(told.seed, number) for number in numbers) if _is_meant(this, told.only)]
