@@ -1,4 +1,4 @@
-"""Waiting for what a cluster tells of itself."""
+"""Waits until the published state of a cluster meets a condition."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from . import patience
 
 
 def wait_for(cluster: dtf.Cluster, condition: Callable[[ClusterInfo], object]) -> ClusterInfo:
-    """The cluster, once it is ready and it is so."""
+    """Wait until the cluster is ready and the condition holds. Return the cluster's state."""
     cluster.wait_ready()
     return wait_until(cluster, condition)
 
 
 def wait_until(cluster: dtf.Cluster, condition: Callable[[ClusterInfo], object]) -> ClusterInfo:
-    """The cluster, once it is so, ready or not."""
+    """Wait until the condition holds, whether or not the cluster is ready. Return the cluster's state."""
     changed = threading.Event()
     leave = session().do(lambda fleet: fleet.subscribe(changed.set))
     try:

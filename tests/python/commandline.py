@@ -1,4 +1,4 @@
-"""The command line in tests: how it is called, and a script for it."""
+"""The command line in tests: how to call it, and a script that it can run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ elif __name__ == "__main__":
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
-    """A script of 2016: told its place by flags, with a server of its own that its parameter server only joins."""
+    """A script in the style of 2016: flags tell it its role, and it starts its own server, which parameter servers only
+    join.
+    """
     directory = tmp_path / "program"
     directory.mkdir()
     (directory / "beside.py").write_text("VALUE = 42\n")

@@ -1,7 +1,7 @@
-"""What every test gets: directories of its own, and the check that no process of it is left.
+"""Gives every test its own directories, and checks that none of its processes is still running at its end.
 
-A test that shares a cluster with the others of its module (a fixture of module scope) is marked ``module_directories``:
-it sees the module's connection files and store, which are where that cluster has put them.
+A test that shares a cluster with the other tests of its module (a fixture of module scope) is marked
+``module_directories``. It uses the module's directories, in which that cluster's connection file and store are.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ pytest_plugins = ["pytest_jupyter.jupyter_server", "tests.python.order"]
 
 EXIT_TIMEOUT_S = 10.0
 OLD_S = 1.0
-"""After which a process has the environment that it will have: it is not about to be another program."""
+"""The age in seconds from which a process has its final environment: it is not about to execute another program."""
 _strangers: set[int] = set()
-"""Ids of processes that are there and none of ours; every test would ask twice."""
-# Python's own, which stay until the interpreter ends.
+"""The ids of running processes that no test has started, so that they are not examined again after every test."""
+# Python's own helper processes, which run until the interpreter ends.
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 
@@ -41,19 +41,21 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A temporary directory of the run's own, which goes with what killed processes leave in it."""
-    if hasattr(config, "workerinput"):  # a worker of pytest-xdist has its controller's
+    """Create a temporary directory for the whole run. It is removed at the end, with the files that killed processes
+    have left.
+    """
+    if hasattr(config, "workerinput"):  # a worker of pytest-xdist uses the directory of its controller
         return
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # where failures are looked into stays
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # kept, to inspect failures
     directory = tempfile.mkdtemp(prefix="dtf-")
     os.environ["TMPDIR"] = os.environ[once.DIRECTORY] = tempfile.tempdir = directory
-    # After multiprocessing has removed its own there, which has the priority -100.
+    # Called after multiprocessing has removed its own directory in it, which has the priority -100.
     multiprocessing.util.Finalize(None, shutil.rmtree, args=(directory, True), exitpriority=-200)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """As in the warm process: collecting garbage need not look through all of TensorFlow each time."""
+    """Keep the garbage collector from scanning all of TensorFlow each time, as in the warm process."""
     gc.disable()
     try:
         return (yield)
@@ -72,12 +74,13 @@ def _set_directories(patch: pytest.MonkeyPatch, root: Path) -> None:
 
 
 def _running(session_directory: str) -> dict[psutil.Process, int]:
-    """Processes that tests have started, with their parents' ids.
+    """Return the running processes that tests have started, with their parents' ids.
 
-    They are descendants of this one, and those that left the tree but carry the session directory in their environment.
+    These are the descendants of this process, and processes that have left its tree but have the session directory in
+    their environment.
     """
     there = set(psutil.pids())
-    _strangers.intersection_update(there)  # an id may be given again
+    _strangers.intersection_update(there)  # ids are reused
     found = {}
     for pid in there - _strangers - {os.getpid()}:
         try:
@@ -94,7 +97,7 @@ def _running(session_directory: str) -> dict[psutil.Process, int]:
 
 
 def _descends(process: psutil.Process) -> bool:
-    """Whether it is a descendant of this one."""
+    """Return whether the process is a descendant of this one."""
     me = os.getpid()
     return any(parent.pid == me for parent in process.parents())
 
@@ -111,7 +114,9 @@ def _describe(process: psutil.Process) -> str:
 
 
 def _watch(session_directory: str) -> Iterator[None]:
-    """Fail when something started meanwhile is still there, other than by what was there before (a wider fixture's)."""
+    """Fail if a process that was started in the meantime is still running, unless its parent was running before (as for
+    fixtures of a wider scope).
+    """
     before = set(_running(session_directory))
     yield
     known = {process.pid for process in before}
@@ -138,7 +143,7 @@ def session_directory(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_process_left_by_module(session_directory: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Directories for the fixtures of a module, and nothing left of them."""
+    """Give the fixtures of a module their own directories, and check that none of their processes is left."""
     with pytest.MonkeyPatch.context() as patch:
         _set_directories(patch, tmp_path_factory.mktemp("module"))
         yield from _watch(session_directory)
@@ -148,7 +153,7 @@ def no_process_left_by_module(session_directory: str, tmp_path_factory: pytest.T
 def no_process_left(
     request: pytest.FixtureRequest, session_directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Directories of the test's own, and nothing left of what it starts."""
+    """Give the test its own directories, and check that none of its processes is left."""
     if request.node.get_closest_marker("module_directories") is None:
         _set_directories(monkeypatch, tmp_path)
     yield from _watch(session_directory)
@@ -156,7 +161,7 @@ def no_process_left(
 
 @pytest.fixture(autouse=True, scope="module")
 def no_session_left() -> Iterator[None]:
-    """No module finds the session of another, which knows the clusters of other directories."""
+    """Close the module's session, because it knows the clusters of that module's directories."""
     yield
     if (client := sys.modules.get("jupyter_dtf.client.session")) is not None and client._session is not None:
         client._session.close()
@@ -164,7 +169,9 @@ def no_session_left() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_seed_left() -> Iterator[None]:
-    """TensorFlow's global seed, which gives all later operations without one a seed, is the test's own."""
+    """Reset TensorFlow's global seed after a test, because it would seed all later operations that have no seed of
+    their own.
+    """
     yield
     if (tensorflow := sys.modules.get("tensorflow")) is not None:
         from tensorflow.python.eager import context

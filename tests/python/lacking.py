@@ -1,7 +1,7 @@
-"""What a machine may lack for some tests: root, namespaces, an SSH server.
+"""Skips tests for which the machine lacks something: root, namespaces, an SSH server.
 
-Those tests are skipped there, unless the environment variable ``JUPYTER_DTF_ALL_TESTS_RUN`` is set, as in the nightly
-workflow's privileged container: without it, nobody would notice that they run nowhere.
+If the environment variable ``JUPYTER_DTF_ALL_TESTS_RUN`` is set, as in the nightly workflow's privileged container,
+these tests fail instead. Otherwise, nobody would notice if they did not run anywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 
 def skip(why: str) -> NoReturn:
-    """Skip the test, or fail it where all tests are to run."""
+    """Skip the test, or fail it if all tests must run."""
     if os.environ.get("JUPYTER_DTF_ALL_TESTS_RUN"):
         pytest.fail(f"every test must run here, and this one cannot: {why}", pytrace=False)
     pytest.skip(why)

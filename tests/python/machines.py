@@ -1,11 +1,12 @@
-"""Other machines, as far as a test can have them: each with address, link, file system, processes and an ``sshd``.
+"""Simulated machines for tests. Each has its own address, network link, file system, processes and ``sshd``.
 
-They are namespaces of Linux (network, mounts, processes, host name, memory) of this machine, joined by a bridge that is
-in a network namespace of its own. A machine has its own ``/tmp``, ``/dev/shm``, ``/run`` and home; the rest of the file
-system, Python and this package on it, is the same everywhere. Their links can be cut and slowed.
+They consist of Linux namespaces (network, mounts, processes, host name, memory) of this machine, connected by a bridge
+in a separate network namespace. A machine has its own ``/tmp``, ``/dev/shm``, ``/run`` and home; the rest of the file
+system, with Python and this package, is shared by all of them. Their links can be cut and slowed down.
 
-Nothing of it has a name outside but one interface, and all of it ends with the process that made it, however that ends:
-the kernel ends what the namespaces hold (``PR_SET_PDEATHSIG``), and a namespace goes with its last process.
+Outside of the namespaces, only one network interface is visible. All of this ends with the process that has created it,
+however that process ends: the kernel kills the processes in the namespaces (``PR_SET_PDEATHSIG``), and a namespace
+disappears with its last process.
 """
 
 from __future__ import annotations
@@ -67,13 +68,13 @@ PidFile none
 MaxStartups 100
 SetEnv HOME=/run/home PYTHONPATH={path}
 """
-# A private pid namespace has its first process as its init: whatever loses its parent goes to sshd.
+# The first process of a pid namespace is its init, so sshd adopts all processes that lose their parent.
 _UNSHARE = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
 @functools.cache
 def why_not() -> str:
-    """Why there can be no machines here; empty if there can."""
+    """Return the reason why machines cannot be simulated here; empty if they can."""
     if not sys.platform.startswith("linux"):
         return "other machines are namespaces of Linux"
     if missing := [tool for tool in TOOLS if shutil.which(tool, path=_PATH) is None]:
@@ -88,7 +89,7 @@ def why_not() -> str:
 
 
 class Machine:
-    """One of them. ``name`` is its host name."""
+    """A simulated machine. ``name`` is its host name."""
 
     def __init__(
         self, name: str, address: str, port: int, *, process: subprocess.Popen[str], link: str, net: Net
@@ -103,16 +104,16 @@ class Machine:
 
     @property
     def entry(self) -> str:
-        """How the kind ``ssh`` is told of it."""
+        """The machine as an entry of the option ``hosts`` of the kind ``ssh``."""
         return f"root@{self.address}:{self.port}"
 
     def run(self, *command: str) -> str:
-        """What a command prints that runs there. Raises CalledProcessError."""
+        """Run a command on the machine, and return what it prints. Raises CalledProcessError if it fails."""
         inside = ["nsenter", "-t", str(self._init().pid), "-a", *command]
         return subprocess.run(inside, capture_output=True, text=True, check=True).stdout
 
     def processes(self) -> list[psutil.Process]:
-        """Every process there but the ``sshd`` that listens, and zombies."""
+        """Return all processes on the machine, except zombies and the ``sshd`` that listens."""
         init = self._init()
         here = os.readlink(f"/proc/{init.pid}/ns/pid")
         found = []
@@ -124,7 +125,7 @@ class Machine:
         return found
 
     def describe(self) -> str:
-        """The processes there, one on a line; for what a failing test says."""
+        """Return the processes on the machine, one per line, for the message of a failing test."""
         lines = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
@@ -132,20 +133,20 @@ class Machine:
         return "\n".join(lines)
 
     def files(self) -> list[str]:
-        """What there is in the directories that are its own, but what ``sshd`` needs."""
+        """Return the paths in the machine's own directories, except those that ``sshd`` needs."""
         found = self.run("find", "/tmp", "/dev/shm", "/run/home", "-mindepth", "1").split("\n")
         return [path for path in found if path]
 
     def cut(self) -> None:
-        """Unplug it."""
+        """Cut the machine's link."""
         self._net.inside("ip", "link", "set", self._link, "down")
 
     def mend(self) -> None:
-        """Plug it in again."""
+        """Restore the machine's link."""
         self._net.inside("ip", "link", "set", self._link, "up")
 
     def slow(self, bits_per_s: int) -> None:
-        """Have its link carry so much each way; 0: as much as it can."""
+        """Limit the machine's link to so many bits per second in each direction. 0: no limit."""
         for enter, device in ((self._net.pid, self._link), (self._process.pid, "eth0")):
             tc = ["nsenter", "-t", str(enter), "-n", "tc", "qdisc"]
             subprocess.run([*tc, "del", "dev", device, "root"], capture_output=True, check=False)
@@ -158,20 +159,21 @@ class Machine:
         return init
 
     def listen(self) -> None:
-        """Take what sshd says from now on: its pipe is not to be full."""
+        """Start to read the output of ``sshd``, so that its pipe never fills up."""
         assert self._process.stdout is not None
         self._listener = threading.Thread(target=self._process.stdout.read, daemon=True)
         self._listener.start()
 
     def end(self) -> None:
-        """Switch it off, with all that runs there."""
+        """Switch the machine off, which kills all of its processes."""
         _end(self._process, self._listener)
 
 
 class Net:
-    """Machines on one bridge, and this one with an interface on it. A context manager.
+    """Machines on one bridge, on which this machine has an interface, too. A context manager.
 
-    ``directory`` gets the key that lets in (``key``), and the keys of the hosts (``known_hosts``).
+    The key that gives access to the machines (``key``) and the keys of the hosts (``known_hosts``) are written to
+    ``directory``.
     """
 
     def __init__(self, directory: Path, names: list[str]) -> None:
@@ -182,7 +184,7 @@ class Net:
         self._link = f"dtf{secrets.token_hex(4)}"
         self._subnet = _free_subnet()
         self.address = f"{self._subnet}.1"
-        """This machine's, on the bridge."""
+        """The address of this machine on the bridge."""
         _make_key(self.key)
         self._switch = _start(["unshare", "--net"], _BRIDGE)
         self.pid = self._switch.pid
@@ -200,7 +202,7 @@ class Net:
             raise
 
     def add(self, name: str, *, python_path: str | None = None) -> Machine:
-        """One more machine."""
+        """Add a machine. ``python_path`` is its PYTHONPATH, by default that of this process."""
         number = len(self.machines)
         address, port = f"{self._subnet}.{10 + number}", 2201 + number
         host_key = self._directory / f"host_key_{number}"
@@ -237,7 +239,7 @@ class Net:
         return machine
 
     def inside(self, *command: str) -> None:
-        """Run a command where the bridge is."""
+        """Run a command in the network namespace of the bridge."""
         _call("nsenter", "-t", str(self.pid), "-n", *command)
 
     def close(self) -> None:
@@ -253,7 +255,7 @@ class Net:
 
 
 def _start(unshare: list[str], script: str) -> subprocess.Popen[str]:
-    """A shell in namespaces of its own, which the kernel ends with this process."""
+    """Start a shell in its own namespaces. The kernel kills it when this process ends."""
     command = ["setpriv", "--pdeathsig", "KILL", *unshare, "sh", "-c", script]
     environment = {"PATH": _PATH, "LANG": "C.UTF-8"}
     return subprocess.Popen(
@@ -288,7 +290,9 @@ def _make_key(path: Path) -> None:
 
 
 def _free_subnet() -> str:
-    """The first three numbers of a network that this machine is in no part of; another one in each process."""
+    """Return the first three numbers of a network that this machine is not a part of. The search begins at a different
+    number in each process.
+    """
     found = subprocess.run(["ip", "-json", "addr"], capture_output=True, text=True, check=True, env={"PATH": _PATH})
     taken: list[dict[str, Any]] = json.loads(found.stdout)
     addresses = [info["local"] for each in taken for info in each.get("addr_info", [])]
@@ -301,7 +305,7 @@ def _free_subnet() -> str:
 
 @contextlib.contextmanager
 def net(directory: Path, names: list[str]) -> Iterator[Net]:
-    """Machines of these names. Skips the test, with the reason, where there can be none."""
+    """Create machines with these names. Skips the test, with the reason, if machines cannot be simulated here."""
     from . import lacking
 
     if why := why_not():

@@ -1,4 +1,4 @@
-"""What several files of tests need and one of them makes: kept for the others in the directory of the run."""
+"""Values that several test files need and one of them makes: they are kept for the others in the run's directory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from typing import Any
 import cloudpickle
 
 DIRECTORY = "JUPYTER_DTF_TESTS_RUN"
-"""The environment variable with the directory; nothing is kept without it."""
+"""The environment variable with the directory. Without it, nothing is kept."""
 
 
 def each(kind: str, names: Iterable[str], make: Callable[[list[str]], dict[str, Any]]) -> dict[str, Any]:
-    """Values by name: those that are kept, and what ``make`` makes of the names of the others.
+    """Return a value for each name: the one that is kept, or a new one. ``make`` is called once, with all names without
+    a kept value.
 
-    One process makes something of a kind at a time; another that needs it meanwhile waits for it.
+    Only one process at a time makes values of a kind; other processes that need some wait for it.
     """
     wanted = list(names)
     if DIRECTORY not in os.environ:

@@ -1,13 +1,15 @@
-"""When a test runs: with `make test` or only with `make test-all`, and files that take long before others.
+"""Determines which tests run with `make test` and which only with `make test-all`, and which files begin first.
 
-`make test` leaves out the tests that take long, but for the shortest one of each file, so that it ends while somebody
-waits for it. They are marked ``extended`` here, as those are that a test module marks itself.
+`make test` leaves out the long tests of each file, except the shortest of them, so that it finishes while somebody
+waits for it. This module marks the tests that are left out as ``extended``, the mark that test modules also set
+themselves.
 
-Where files of tests run side by side, the longest begin first: the last one to end then ends soon.
+If several files of tests run at the same time, those that take longest begin first, so that none of them runs alone for
+a long time at the end.
 
-``seconds.json`` says how long files and tests took; a test that is not in it is not left out, and a file that is not in
-it begins at once. ``pytest tests/python -n 2 --dist loadfile --write-seconds`` writes it anew, and with a few files in
-place of ``tests/python`` what it says of these.
+``seconds.json`` records how long files and tests took. A test that is not in it is not left out, and a file that is not
+in it begins first. ``pytest tests/python -n 2 --dist loadfile --write-seconds`` writes it again; with a few files in
+place of ``tests/python``, only their entries are replaced.
 """
 
 from __future__ import annotations
@@ -23,19 +25,19 @@ import pytest
 
 SECONDS = Path(__file__).with_name("seconds.json")
 LONG_S = 3
-"""From how many seconds on a test is long."""
+"""The duration in seconds from which a test counts as long."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-seconds", action="store_true", help=f"Note in {SECONDS.name} how long each test took.")
+    parser.addoption("--write-seconds", action="store_true", help=f"Record in {SECONDS.name} how long each test took.")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
     known: dict[str, dict[str, float]] = json.loads(SECONDS.read_text())
     mark_long(items, known["tests"])
-    done = yield  # pytest selects by marks
-    if hasattr(config, "workerinput"):  # of pytest-xdist, which has the order of its workers
+    done = yield  # pytest selects tests by their marks
+    if hasattr(config, "workerinput"):  # a worker of pytest-xdist, which runs files in the order of its workers
         left = dict(known["files"])
         for name in known["tests"].keys() - {item.nodeid for item in items}:
             if (file := _file(name)) in left:
@@ -45,7 +47,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def mark_long(items: list[Any], seconds: dict[str, float]) -> None:
-    """Mark the long tests as extended, but for the shortest one of each file that nothing else has marked."""
+    """Mark long tests as extended, except the shortest one of each file. Tests that are marked already do not count."""
     long: dict[str, list[Any]] = {}
     for item in items:
         if seconds.get(item.nodeid, 0) >= LONG_S and item.get_closest_marker("extended") is None:
@@ -68,12 +70,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def with_measured(noted: dict[str, dict[str, float]], reports: Iterable[Any]) -> dict[str, dict[str, float]]:
-    """Return what is noted, with what these reports say of their files in place of what was noted of them."""
+    """Return ``noted`` with the entries of the reports' files replaced by the measured durations."""
     files: Counter[str] = Counter()
     tests: Counter[str] = Counter()
     for report in reports:
         files[_file(report.nodeid)] += report.duration
-        if report.when == "call":  # what a test prepares for others is not its own
+        if report.when == "call":  # fixtures that a test sets up for other tests do not count
             tests[report.nodeid] += report.duration
     long = {name: round(seconds) for name, seconds in tests.items() if round(seconds) >= LONG_S}
     others = {name: seconds for name, seconds in noted["tests"].items() if _file(name) not in files}

@@ -1,4 +1,4 @@
-"""Ports for what does not choose its own: a server that is told where to listen, and where the others do."""
+"""Ports for programs that do not choose their own, such as servers that are told where they and their peers listen."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import socket
 from itertools import islice
 
 BELOW_THOSE_GIVEN = range(12_000, 32_000)
-"""Where the system takes none for who asks for any: a port that is free stays so until the server has it."""
+"""A range from which the system does not assign ports automatically: a free port stays free until the server binds it.
+"""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface at which nobody listens."""
+    """Return ports of the loopback interface on which nothing listens."""
     drawn = random.SystemRandom().sample(BELOW_THOSE_GIVEN, 100 + count)
     return list(islice(filter(_is_free, drawn), count))
 

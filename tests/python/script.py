@@ -1,6 +1,6 @@
-"""Scripts as a person would run them, in a fork of a process that has imported TensorFlow and Keras.
+"""Runs scripts as a user would, in a fork of a process that has imported TensorFlow and Keras.
 
-A script of the documentation or of the examples takes longer to import these than to do what it shows.
+For a script of the documentation or an example, these imports take longer than the rest of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .patience import left_s
 
 
 def run(script: Path, directory: Path, arguments: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """What a script that must succeed says: it is run in the directory, with the environment of this process."""
+    """Run a script, which must succeed, in a directory and with this process's environment. Return its output."""
     said, errors = directory / "script.stdout", directory / "script.stderr"
     process = forked(_main, [str(script), *arguments], directory, dict(os.environ), said, errors)
     process.join(left_s())
@@ -33,7 +33,9 @@ def run(script: Path, directory: Path, arguments: Sequence[str] = ()) -> subproc
 
 
 def _main(arguments: list[str], directory: Path, environment: dict[str, str], said: Path, errors: Path) -> None:
-    """Be the interpreter: a module ``__main__``, and what one does at its end."""
+    """Act as the interpreter: run the script as the module ``__main__``, and then do what an interpreter does at its
+    end.
+    """
     for path, descriptor in ((said, 1), (errors, 2)):
         with path.open("wb") as file:
             os.dup2(file.fileno(), descriptor)
@@ -50,7 +52,7 @@ def _main(arguments: list[str], directory: Path, environment: dict[str, str], sa
     try:
         exec(compile(script.read_text(), script, "exec"), vars(module))
     except BaseException:
-        traceback.print_exc()  # of an exit, too: no script that is tried here ends by one
+        traceback.print_exc()  # of a SystemExit, too: no script that is tested here raises one
         status = 1
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

@@ -1,4 +1,4 @@
-"""Slurm as far as a test can have it: stand-ins for its commands, which run jobs on this machine."""
+"""A substitute for Slurm in tests: stand-ins for its commands, which run jobs on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ COMMANDS = ("sbatch", "squeue", "scancel")
 
 
 def install(directory: Path, commands: tuple[str, ...] = COMMANDS) -> dict[str, str]:
-    """Put the commands and a queue for jobs (``queue``) below a directory; the environment in which they work."""
+    """Put the commands and a queue for jobs (``queue``) into a directory. Return the environment variables that they
+    need.
+    """
     there, programs = directory / "queue", directory / "bin"
     there.mkdir()
     programs.mkdir()
@@ -24,6 +26,6 @@ def install(directory: Path, commands: tuple[str, ...] = COMMANDS) -> dict[str, 
 
 
 def running(there: Path) -> list[str]:
-    """The jobs of a queue of which a process lives, where the commands are on the path."""
+    """Return the jobs in a queue that have a running process. The commands must be on the path."""
     jobs = [path.stem for path in there.glob("*.sh")]
     return [job for job in jobs if subprocess.run(["squeue", job], capture_output=True, check=True).stdout]

@@ -1,4 +1,4 @@
-"""A real cluster, shared by the tests of a module."""
+"""A real cluster that the tests of a module share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_dtf.client.session import session
 
 @pytest.fixture
 def leave_session() -> Iterator[None]:
-    """Ends this process's view of clusters after the test: the next one has other directories."""
+    """Close this process's session after the test, because the next test has other directories."""
     yield
     session().close()
 

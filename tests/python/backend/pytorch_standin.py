@@ -1,6 +1,7 @@
-"""What a PyTorch ``DataLoader`` has and does, as far as reading goes, after ``torch/utils/data`` of PyTorch 2.
+"""A substitute for PyTorch's ``DataLoader``, as far as reading is concerned, modeled on ``torch/utils/data`` of PyTorch
+2.
 
-PyTorch is not among what the tests install. Names, attributes and the order in which things are asked for are its own.
+The tests do not install PyTorch. Names, attributes and the order of calls are PyTorch's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 
 class Tensor:
-    """An array that is none before it has been detached and brought to the CPU."""
+    """A tensor that can be converted to an array only after it has been moved to the CPU."""
 
     def __init__(self, values: Any, on_cpu: bool = False) -> None:
         self.values, self.on_cpu = np.asarray(values), on_cpu
@@ -32,7 +33,7 @@ class Tensor:
 
 
 class IterableDataset:
-    """Its name is what tells it."""
+    """Recognized by its name."""
 
 
 class SequentialSampler:
@@ -47,7 +48,9 @@ class SequentialSampler:
 
 
 class RandomSampler(SequentialSampler):
-    """``generator``: its own, or the process's common random numbers (here Python's, there PyTorch's)."""
+    """``generator``: a generator of its own; None: the process's global random numbers (here Python's, in PyTorch its
+    own).
+    """
 
     def __init__(self, data_source: Any, generator: Any = None) -> None:
         super().__init__(data_source)
@@ -79,7 +82,7 @@ class _Endless:
 
 
 def default_collate(examples: list[Any]) -> Any:
-    """Tuples become lists, as in PyTorch."""
+    """Combine examples into a batch. Tuples become lists, as in PyTorch."""
     if isinstance(examples[0], tuple):
         return [default_collate(list(column)) for column in zip(*examples, strict=True)]
     return Tensor(np.stack(examples))

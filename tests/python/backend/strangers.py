@@ -1,4 +1,4 @@
-"""Strangers who try to reach a cluster's ports: other users of the machine, and other machines."""
+"""Attempts to reach a cluster's ports by other users of the machine and from other machines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print(json.dumps(said))
 
 @dataclass(frozen=True)
 class Listener:
-    """A TCP socket that listens, and one of the processes that have it."""
+    """A TCP socket that listens, with one of the processes that hold it."""
 
     pid: int
     address: str
@@ -54,7 +54,7 @@ class Listener:
 
 
 def listeners(pids: list[int]) -> set[Listener]:
-    """What processes, and what they have started, listen on."""
+    """Return the sockets on which processes, and the processes that they have started, listen."""
     found = set()
     for process in [each for pid in pids for each in (psutil.Process(pid), *psutil.Process(pid).children(True))]:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -65,7 +65,7 @@ def listeners(pids: list[int]) -> set[Listener]:
 
 
 def addresses() -> list[str]:
-    """This machine's, by which its ports could be reached."""
+    """Return the addresses of this machine at which its ports could be reached."""
     found = [
         each.address
         for interface in psutil.net_if_addrs().values()
@@ -78,14 +78,16 @@ def addresses() -> list[str]:
 def speak(
     doors: list[tuple[str, int, int]], uid: int = OTHER_UID, prefix: tuple[str, ...] = (), patience_s: float = 20
 ) -> list[str]:
-    """Speak HTTP/2 to each (host, port, source port or 0), as a user. What it answers, in hex, or the kind of error."""
+    """Send the start of HTTP/2 to each door (host, port, source port or 0) as a user. Return each response, in hex, or
+    the name of the error.
+    """
     program = [*prefix, sys.executable, "-I", "-S", "-c", _SPEAK, json.dumps([uid, doors, patience_s])]
     said: list[str] = json.loads(subprocess.run(program, check=True, capture_output=True, timeout=left_s()).stdout)
     return said
 
 
 def sources(port: int) -> set[int]:
-    """The ports from which a gate connects to the server at ``port``; TensorFlow itself comes from 127.0.0.1."""
+    """Return the ports from which a gate connects to the server at ``port``. TensorFlow connects from 127.0.0.1."""
     return {
         here.port
         for connection in psutil.net_connections("tcp")
@@ -98,12 +100,12 @@ def sources(port: int) -> set[int]:
 
 
 def is_answer(said: str) -> bool:
-    """Whether a server has spoken: the first frame of HTTP/2, SETTINGS."""
+    """Return whether a response comes from a server: it begins with the first frame of HTTP/2, SETTINGS."""
     return len(said) >= 18 and said[6:8] == "04"
 
 
 def assert_only_its_user_gets_in(ports: set[int]) -> None:
-    """Of all that try, by every address of the machine, only this user's process hears a word."""
+    """Check that only processes of this user get a response at any address of the machine."""
     doors: list[tuple[str, int, int]] = [(host, port, 0) for host in addresses() for port in sorted(ports)]
     own = speak([door for door in doors if door[0] == "127.0.0.1"], os.getuid())
     assert own and all(map(is_answer, own)), own
@@ -112,9 +114,9 @@ def assert_only_its_user_gets_in(ports: set[int]) -> None:
     assert set(said.values()) <= {"", "ConnectionResetError", "BrokenPipeError", "OSError"}, said
     assert as_gate
     for door in as_gate:
-        assert said[door] == "OSError", said  # the port from which the gate speaks is not for others
+        assert said[door] == "OSError", said  # others cannot use the port from which the gate connects
 
 
 def tasks(info: Any) -> list[int]:
-    """The processes of a run's tasks."""
+    """Return the process ids of a run's tasks."""
     return [task.pid for task in info.tasks]

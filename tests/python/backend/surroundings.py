@@ -1,6 +1,6 @@
-"""A program that trains on a cluster: with a umask, in a directory with modules named as those that are installed.
+"""Trains on a cluster with a given umask, in a directory whose modules have the names of installed ones.
 
-``python surroundings.py UMASK``; what was found is JSON on the last line.
+``python surroundings.py UMASK`` prints its findings as JSON on the last line.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ ROOTS = [
     os.path.join(tempfile.gettempdir(), f"jupyter_dtf-{os.getuid()}"),
 ]
 OTHERS = "dask-scratch-space"
-"""Dask writes here, by the umask: within a directory of ours that is closed."""
+"""A directory in which Dask writes files with the umask. It is inside a private directory of jupyter_dtf."""
 
 
 def opened(roots: list[str]) -> list[str]:
-    """What others can do something with. A closed directory's content is closed, but ours is so by itself."""
+    """Return the paths that other users can access, with their modes. Files in private directories are listed too if
+    their own modes permit access.
+    """
     found = []
     for root in roots:
         for directory, names, files in os.walk(root):
@@ -50,7 +52,7 @@ def program(args: Any, ctx: Any) -> dict[str, Any]:
     umask = os.umask(0o77)
     os.umask(umask)
     here = opened([*ROOTS, str(ctx.shared_dir.parent)]) if ctx.is_chief else []
-    dtf.barrier()  # what a program writes has the program's umask until the run has ended
+    dtf.barrier()  # the program's own files keep the mode of its umask until the run has ended
     (ctx.run_dir / f"from-{ctx.rank}").write_text("by the person's program")
     with open(f"elsewhere-{ctx.rank}", "w") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -71,7 +73,7 @@ def main(umask: int) -> dict[str, Any]:
 
 
 class InRunDir(keras.callbacks.Callback):
-    """Saves what is trained where the run keeps its checkpoints, as people do."""
+    """Saves the trained model to the directory with the run's checkpoints, as users do."""
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         from jupyter_dtf.backend.task.context import current

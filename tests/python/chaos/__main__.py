@@ -1,7 +1,7 @@
-"""Rounds of kills, freezes and stops on real clusters: ``make chaos ROUNDS=100 SEED=7``.
+"""Plays rounds of kills, freezes and stops on real clusters: ``make chaos ROUNDS=100 SEED=7``.
 
-A line for each round says what happened in it, and how its run ended. Exit status 1 if a round was not as
-docs/recovery.md promises, with the command that repeats it.
+A line is printed for each round: what was done in it, and how its run ended. If a round does not go as docs/recovery.md
+promises, the command that repeats it is printed, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .schedule import Round, round_of
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.python.chaos", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="how many rounds")
-    parser.add_argument("--seed", type=int, default=7, help="of their order")
-    parser.add_argument("--first", type=int, default=0, help="the round to begin with")
-    parser.add_argument("--round", type=int, help="repeat this one alone")
-    parser.add_argument("--seconds", type=float, help="begin no round after so many seconds")
-    parser.add_argument("--only", default="", help="only rounds with these words in their line")
+    parser.add_argument("--rounds", type=int, default=20, help="the number of rounds")
+    parser.add_argument("--seed", type=int, default=7, help="the seed of their order")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first round")
+    parser.add_argument("--round", type=int, help="play only this round")
+    parser.add_argument("--seconds", type=float, help="start no round after this many seconds")
+    parser.add_argument("--only", default="", help="play only rounds with these words in their line")
     told = parser.parse_args(arguments)
     numbers = [told.round] if told.round is not None else range(told.first, told.first + told.rounds)
     wanted = [this for this in (round_of(told.seed, number) for number in numbers) if _is_meant(this, told.only)]
@@ -39,7 +39,7 @@ def _is_meant(this: Round, words: str) -> bool:
 
 
 def _live_in(directory: Path) -> None:
-    """All files of all that is started are in there."""
+    """Put all files of all processes that are started into a directory."""
     for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DTF_DATA_DIR", "TMPDIR"):
         os.environ[name] = str(directory / name.lower())
         (directory / name.lower()).mkdir()
@@ -47,7 +47,9 @@ def _live_in(directory: Path) -> None:
 
 
 def play(wanted: list[Round], directory: Path, seed: int, seconds: float | None) -> int:
-    """Play rounds, and say what came of them. Exit status 1 if one was not as promised."""
+    """Play rounds and print their outcomes. Return the exit status: 1 if a round did not go as promised or something is
+    left.
+    """
     from .rounds import Rounds
 
     begun, bad, ends = time.monotonic(), list[int](), Counter[str]()

@@ -1,4 +1,6 @@
-"""What a run that has ended has left behind: log, points, files. Functions yield what is wrong, in lines."""
+"""Examines what an ended run has left behind: its log, points and files. The functions yield lines that say what is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from .schedule import APART, STEPS, Round
 
 
 def stored(run: dtf.Run) -> tuple[RunInfo, list[tuple[int, bytes]]]:
-    """The run as the store has it, once all that was heard of it has been written there. Of a lost one it is what its
-    cluster had written when it died, and that it is lost.
+    """Return the run and its numbered events as the store has them, once everything that this process has received is
+    there. For a lost run, these are the events that its cluster had written when it died, and the state ``lost``.
     """
     store = Store(paths.store_path())
     try:
@@ -46,7 +48,9 @@ def stored(run: dtf.Run) -> tuple[RunInfo, list[tuple[int, bytes]]]:
 
 
 def wrong_in_log(numbered: list[tuple[int, bytes]]) -> Iterator[str]:
-    """Numbers with gaps, events that cannot be read, and steps that no run and no task can take."""
+    """Check that events are numbered without gaps and can be read, and that the run and its tasks change states only in
+    permitted ways.
+    """
     if [seq for seq, _ in numbered] != list(range(len(numbered))):
         yield f"events have gaps: {[seq for seq, _ in numbered]}"
     state, tasks = RunState.PENDING, dict[str, TaskInfo]()
@@ -68,16 +72,17 @@ def _follow(tasks: dict[str, TaskInfo], event: TaskChanged) -> None:
     if known is not None:
         if event.attempt < known.attempt:
             raise IllegalTransition(f"{event.task} goes back from attempt {known.attempt} to {event.attempt}")
-        has_place = known.state is event.state is TaskState.PENDING  # which is told when there is one
+        has_place = known.state is event.state is TaskState.PENDING  # reported again once it has a host
         if not (has_place and event.attempt == known.attempt):
             known.state.step(event.state, again=event.attempt > known.attempt)
     tasks[event.task] = TaskInfo(task=event.task, state=event.state, attempt=event.attempt)
 
 
 def wrong_in_story(this: Round, run: dtf.Run, events: list[AnyEvent], tasks: set[str]) -> Iterator[str]:
-    """What is not as promised: the end, its words, how often it was started again, what is told of each loss.
+    """Compare the course of the run with what is promised: its end, its final message, the number of restarts, and the
+    warnings about losses.
 
-    ``tasks``: one of them is the one that something was done to.
+    ``tasks`` contains the task to which something was done, if it was a task.
     """
     promise, info = promised(this), run.info
     if info.state.value != promise.ends:
@@ -101,9 +106,10 @@ def wrong_in_story(this: Round, run: dtf.Run, events: list[AnyEvent], tasks: set
 
 
 def _wrong_in_losses(restarts: list[RunChanged], notes: list[Note], alone: int) -> Iterator[str]:
-    """Every restart has a warning: who, why, in which attempt, and where. One after a pause follows from no loss.
+    """Check that every restart has a warning that says which task was lost, why, in which attempt and where. A restart
+    after a pause has none, because no task was lost.
 
-    ``alone``: so many attempts were of single tasks.
+    ``alone`` is the number of restarts of single tasks.
     """
     pauses = 0
     for number, restart in enumerate(restarts, 1):
@@ -118,7 +124,7 @@ def _wrong_in_losses(restarts: list[RunChanged], notes: list[Note], alone: int) 
 
 
 def _wrong_in_loss(promise: Promise, events: list[AnyEvent], tasks: set[str]) -> Iterator[str]:
-    """The one that the round has brought about."""
+    """Check that there is a warning about the loss that the round has caused."""
     wanted = promise.loss.replace("{task}", f"(?:{'|'.join(sorted(tasks))})")
     warnings = [event.title for event in events if isinstance(event, Note) and event.level == "warning"]
     if wanted and not any(re.fullmatch(wanted, title) for title in warnings):
@@ -126,7 +132,7 @@ def _wrong_in_loss(promise: Promise, events: list[AnyEvent], tasks: set[str]) ->
 
 
 def wrong_in_points(this: Round, run: dtf.Run, numbered: list[tuple[int, bytes]]) -> Iterator[str]:
-    """Points that are not there, or differ between what is stored and what was seen."""
+    """Check that no points are missing, and that the stored points are those that this process has received."""
     record = RunRecord.replay(run.info.descriptor, numbered)
     if record.lost:
         yield f"points are lost: {record.lost}"
@@ -144,7 +150,7 @@ def wrong_in_points(this: Round, run: dtf.Run, numbered: list[tuple[int, bytes]]
             steps = series.step.astype(int).tolist()
             missing = set(range(1, steps[-1] + 1)) - set(steps)
             if this.strategy == "program" and task != "worker:0":
-                # Its tasks do not wait for each other: one that is behind begins again after the chief's checkpoint.
+                # Tasks do not wait for each other: one that is behind may resume from a later checkpoint of the chief.
                 missing = {
                     step for before, step in pairwise([0, *steps]) if step - before > 1 and step % SAVED_EVERY != 1
                 }
@@ -159,15 +165,15 @@ def wrong_in_points(this: Round, run: dtf.Run, numbered: list[tuple[int, bytes]]
 
 
 def _never_told(this: Round, run: dtf.Run, task: str) -> int:
-    """How many points of a task may be missing: where others go on, a step that it has died in, once it was the others'
-    too, or the servers had it, is not done again.
+    """Return how many points of a task may be missing. If the other tasks continue, the step in which a task has died
+    is not repeated if the others have completed it, or if the servers have its gradient.
     """
     (attempt,) = [info.attempt for info in run.info.tasks if info.task == task]
     return attempt if this.strategy in ("allreduce", *APART) else 0
 
 
 def wrong_in_weights(this: Round, weights: list[Any], expected: list[Any]) -> Iterator[str]:
-    """What was learnt, against a run that nothing happened to."""
+    """Compare the weights with those of an undisturbed run."""
     if not all(np.isfinite(each).all() for each in weights):
         yield "weights are not finite"
     elif has_defined_weights(this):
@@ -180,7 +186,7 @@ def wrong_in_weights(this: Round, weights: list[Any], expected: list[Any]) -> It
 
 
 def wrong_in_remains(run: dtf.Run, events: Iterable[AnyEvent], where: tuple[Path, Path]) -> Iterator[str]:
-    """Processes and files that a run has left."""
+    """Check that the run has left no processes and no files behind."""
     pids = {event.pid for event in events if isinstance(event, TaskChanged) and event.pid}
 
     def left() -> list[Any]:

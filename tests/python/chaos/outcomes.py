@@ -1,6 +1,7 @@
-"""What docs/recovery.md promises of each round: how its run ends, and what is said of who was lost. Pure.
+"""What docs/recovery.md promises for each round: how its run ends, and which warnings and messages it has. Pure.
 
-``TABLE`` is for the moments at which a run goes on by itself; ``promised`` is that, and what a stop makes of it.
+``TABLE`` is for moments at which the run is not disturbed in any other way. ``promised`` also takes the other moments
+into account, such as a restart or a stop.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ SILENT = r"The cluster \S+ did not answer when its run was stopped, and was kill
 
 @dataclass(frozen=True)
 class Promise:
-    """How a run ends. ``loss`` is the title of a warning among its events, ``message`` the run's last word."""
+    """How a run ends. ``loss`` is a pattern for the title of a warning among its events, ``message`` one for its final
+    message.
+    """
 
     ends: str
     loss: str = ""
     message: str = ""
     restarts: tuple[int, int] = (0, 0)
-    """How often all that were lost are started again: at least and at most."""
+    """How often all tasks that were lost are restarted: the minimum and the maximum."""
     alone: tuple[int, int] = (0, 0)
-    """How often one task is, while the run goes on."""
+    """How often a single task is restarted while the run continues: the minimum and the maximum."""
     needs_stop: bool = False
-    """It goes on only if somebody stops it."""
+    """Whether the run ends only if somebody stops it."""
     cluster_lives: bool = True
 
 
@@ -47,7 +50,7 @@ TABLE: dict[tuple[str, str], Promise] = {
     ("host", "kill"): Promise("succeeded", HOST_GONE, restarts=ONCE),
     ("host", "freeze"): Promise("stopped", r"Host \S+ does not answer", needs_stop=True),
     ("host", "pause"): GOES_ON,
-    ("host", "notice"): Promise("succeeded", TO_GO, restarts=PERHAPS),  # the run may be over before it goes
+    ("host", "notice"): Promise("succeeded", TO_GO, restarts=PERHAPS),  # the run may end before the host does
     ("cluster", "kill"): Promise("lost", message=KILLED, cluster_lives=False),
     ("cluster", "freeze"): Promise("lost", message=SILENT, needs_stop=True, cluster_lives=False),
     ("cluster", "pause"): GOES_ON,
@@ -59,28 +62,28 @@ TABLE: dict[tuple[str, str], Promise] = {
 
 
 def promised(this: Round) -> Promise:
-    """How the run of a round ends."""
+    """Return how the run of a round has to end."""
     promise = TABLE["task" if this.whom in TASKS else this.whom, this.what]
     if this.when == "a stop" and promise.cluster_lives:
         return Promise("stopped")
     loss = promise.loss if this.whom in TASKS or this.what == "notice" else ""
     if this.strategy in APART and promise.restarts[1] and this.whom in ("host", "warm"):
-        promise = replace(promise, alone=PERHAPS)  # of several tasks a worker may be missed first
-    if (this.what, this.when) == ("notice", "a restart"):  # the host may have no tasks then, and just ends
+        promise = replace(promise, alone=PERHAPS)  # if several tasks are lost, a worker may be missed first
+    if (this.what, this.when) == ("notice", "a restart"):  # the host may have no tasks, and then ends
         return replace(promise, restarts=(1, promise.restarts[1] + 1), loss="")
     if this.strategy in APART and this.whom == "worker" and promise.restarts == ONCE:
         if this.when in ("a step", "the last step"):
             return replace(promise, restarts=(0, 0), alone=ONCE)
-        least = int(this.when == "a restart")  # the run may be there already, or again
+        least = int(this.when == "a restart")  # the run may already be running, or running again
         return replace(promise, restarts=(least, 1 + least), alone=PERHAPS)
-    if this.when == "a restart":  # which another's death has begun, and this adds to
-        most = promise.restarts[1] + (2 if this.whom == "warm" else 1)  # a frozen one may be found in the middle of it
+    if this.when == "a restart":  # another task's death has caused the restart; this is a second loss
+        most = promise.restarts[1] + (2 if this.whom == "warm" else 1)  # a frozen one may be detected only then
         return replace(promise, restarts=(int(promise.cluster_lives), most), loss=loss)
-    if this.when == "the start" and this.whom in ("warm", "host"):  # it may have had no part in the run yet
+    if this.when == "the start" and this.whom in ("warm", "host"):  # the process may not have been part of the run yet
         return replace(promise, restarts=PERHAPS, loss="")
     return promise
 
 
 def has_defined_weights(this: Round) -> bool:
-    """Whether the weights are those of a training without an interruption."""
+    """Return whether the weights have to be those of an undisturbed run."""
     return this.strategy not in APART

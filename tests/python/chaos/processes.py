@@ -1,4 +1,4 @@
-"""The processes of a cluster by what they are, and what signals do to them."""
+"""Finds the processes of a cluster by their role, and sends them signals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .. import patience
 
 
 def host_process(cluster: dtf.Cluster, name: str) -> int:
-    """The Dask worker of that name."""
+    """Return the id of the process of a Dask worker."""
     (found,) = [host for host in cluster.info.hosts if host.name == name]
     port = int(found.address.rpartition(":")[2])
     for process in psutil.Process(connections.read(cluster.name).pid).children(recursive=True):
@@ -28,13 +28,13 @@ def host_process(cluster: dtf.Cluster, name: str) -> int:
 
 
 def warm_process(cluster: dtf.Cluster) -> int:
-    """The process that tasks are forked from."""
+    """Return the id of the warm process, from which tasks are forked."""
     machine, _shared = directories(cluster)
     return int((machine / PID).read_text())
 
 
 def directories(cluster: dtf.Cluster) -> tuple[Path, Path]:
-    """Where the files of a cluster are on this machine, and its shared memory."""
+    """Return the cluster's directory of files on this machine, and that of its shared memory."""
     machine, shared = map(Path, connections.read(cluster.name).directories)
     return machine, shared
 
@@ -44,12 +44,12 @@ def kill(pid: int) -> None:
 
 
 def announce(pid: int) -> None:
-    """Tell a Dask worker that its machine is to go."""
+    """Announce to a Dask worker that its machine is about to be taken away."""
     os.kill(pid, signal.SIGTERM)
 
 
 def freeze(pid: int) -> None:
-    """Stop a process, and wait until it is."""
+    """Stop a process with SIGSTOP, and wait until it has stopped."""
     os.kill(pid, signal.SIGSTOP)
     patience.until(lambda: (stat := stat_of(pid)) is None or stat.is_stopped or stat.has_ended, f"{pid} is stopped")
 
@@ -59,12 +59,12 @@ def thaw(pid: int) -> None:
 
 
 def living(pids: set[int]) -> dict[int, Stat]:
-    """Those that have not ended. A zombie has."""
+    """Return the states of the processes that have not ended. A zombie has ended."""
     found = {pid: stat_of(pid) for pid in pids}
     return {pid: stat for pid, stat in found.items() if stat is not None and not stat.has_ended}
 
 
 def left_of(token: str, where: tuple[Path, Path]) -> list[str]:
-    """What is left of a cluster that has ended: processes and directories."""
+    """Return the processes and directories that are left of an ended cluster."""
     pids = [f"process {pid}: {stat}" for pid, stat in living(set(cluster_processes.members(token))).items()]
     return [*pids, *(str(path) for path in where if path.exists())]

@@ -1,4 +1,4 @@
-"""What the runs of all rounds do: a small training, or a program, that stands still where its round wants it to."""
+"""The runs of all rounds: a small training run, or a program. Each waits at the step at which its round holds it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 HELD = "held"
 PACE_S = 0.008
 SAVED_EVERY = 10
-"""Steps between two checkpoints of the program."""
+"""The number of steps between two checkpoints of the program."""
 EPOCHS = 2
 BATCH = 8
 CHECKPOINT = dtf.Checkpoint(every_steps=10)
@@ -38,8 +38,8 @@ STRATEGIES: dict[str, Any] = {
 
 
 def step_of(done: int, at: int, go: str, ctx: Any) -> None:
-    """A step has been made. Takes its time, and in the first attempt stands still after step ``at``, until ``go`` is
-    there, the run is to stop, or it has to go on without another task.
+    """Spend some time at the end of a step. In the first attempt, step ``at`` does not end before the file ``go``
+    exists, the run is asked to stop, or the task has to continue without another one.
     """
     if ctx.attempt == 1 and done == at:
         ctx.note("info", HELD, f"at step {done}")
@@ -49,7 +49,7 @@ def step_of(done: int, at: int, go: str, ctx: Any) -> None:
 
 
 class Gate(keras.callbacks.Callback):
-    """Counts this task's steps."""
+    """Counts this task's steps, and holds the task at the step ``at``."""
 
     run_on_all_tasks = True
 
@@ -65,7 +65,7 @@ class Gate(keras.callbacks.Callback):
 
 
 def model() -> Any:
-    """16-8-4 with dropout and slots; the same weights every time."""
+    """Return a 16-8-4 network with dropout, compiled with Adam. Its initial weights are always the same."""
     keras.utils.set_random_seed(3)
     layers = [keras.Input((16,)), keras.layers.Dense(8, activation="tanh", name="hidden"), keras.layers.Dropout(0.2)]
     made = keras.Sequential([*layers, keras.layers.Dense(4, name="out")])
@@ -74,14 +74,14 @@ def model() -> Any:
 
 
 def data() -> tuple[Any, Any]:
-    """As many examples as an epoch has."""
+    """Return the examples of an epoch and their classes."""
     chance = np.random.default_rng(7)
     count = STEPS // EPOCHS * BATCH
     return chance.normal(size=(count, 16)).astype("float32"), chance.integers(0, 4, count)
 
 
 def counts(args: tuple[int, int, str], ctx: Any) -> Any:
-    """A program that goes on from where it was: a walk whose end depends on every step."""
+    """A program that continues from its checkpoint: a walk whose end depends on every step."""
     steps, at, go = args
     found = ctx.restore()
     walk, first = (found.tree["walk"], found.step + 1) if found else (np.zeros(4), 1)
@@ -97,7 +97,7 @@ def counts(args: tuple[int, int, str], ctx: Any) -> Any:
 
 
 def start(cluster: dtf.Cluster, strategy: str, at: int, go: Path) -> Any:
-    """The run of a round, or without ``at`` one that nothing happens to; does not wait."""
+    """Start the run of a round, and return it without waiting for its end. If ``at`` is 0, the run is never held."""
     if strategy == "program":
         return start_program(cluster, at, str(go))
     checkpoint = None if "async" in strategy or "backup" in strategy else CHECKPOINT
@@ -132,11 +132,11 @@ def start_program(cluster: dtf.Cluster, at: int, go: str) -> dtf.Run:
 
 
 def client(cluster: str, at: str, go: str) -> None:
-    """A process of its own that starts a run and waits for it."""
+    """Start a run and wait for its end: the main function of a separate process."""
     run = start_program(dtf.connect(cluster), int(at), go)
     print(run.id, flush=True)
     run.wait()
-    sys.stdin.read()  # until nobody wants this process any more
+    sys.stdin.read()  # until nobody needs this process any more
 
 
 if __name__ == "__main__":

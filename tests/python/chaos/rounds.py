@@ -1,6 +1,6 @@
-"""One round: a run is started, something is done to one of its processes at the right moment, and what comes is judged.
+"""Plays a round: starts a run, does something to one of its processes at the right moment, and checks the outcome.
 
-Moments are found by what the run tells, by files that appear and by what the kernel says; never by a clock.
+Moments are recognized by the run's events, by files that appear, and by information from the kernel, never by a clock.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .schedule import APART, TASKS, Round
 
 TASK_NAMES = {"chief": "worker:0", "worker": "worker:1", "ps": "ps:0"}
 HAVE_STEPS_ON_ALL = ("allreduce", "ps, sync", "ps, async", "program")
-"""Strategies in which every worker makes each step itself, and is held."""
+"""Strategies with which every worker executes each step itself, so that every worker is held."""
 WITHIN_S = 90.0
-"""What a round may take, on however slow a machine."""
+"""The time limit of a round, in seconds, for machines of any speed."""
 
 
 class Done(NamedTuple):
-    """What came of a round. ``wrong`` is empty when it is as promised."""
+    """The outcome of a round. ``wrong`` is empty if the round went as promised."""
 
     this: Round
     status: str
@@ -47,11 +47,11 @@ class Done(NamedTuple):
 
 
 class Missed(AssertionError):
-    """The run has ended before its moment came."""
+    """The run ended before the moment of the round came."""
 
 
 class Rounds:
-    """Plays rounds, with one cluster for as long as it lives. To be closed."""
+    """Plays rounds on one cluster, for as long as it lives. Must be closed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -59,25 +59,25 @@ class Rounds:
         self._expected: dict[str, list[Any]] = {}
 
     def close(self) -> list[str]:
-        """End the cluster. Returns what is left of it."""
+        """End the cluster. Return what is left of it."""
         if self._cluster is None:
             return []
         cluster, self._cluster = self._cluster, None
         try:
             token, where = connections.read(cluster.name).token, processes.directories(cluster)
-        except NotFound:  # it has gone by itself
+        except NotFound:  # the cluster has ended on its own
             return []
         cluster.close()
         return _left(token, where)
 
     def play(self, this: Round) -> Done:
-        """One round, whatever comes of it. Never raises but for an interrupt."""
+        """Play one round. Errors are part of its outcome; only an interrupt is raised."""
         begun = time.monotonic()
         patience.begin(WITHIN_S)
         status, wrong = "broken", list[str]()
         try:
             status, wrong = self._play(this)
-        except Exception as error:  # a round that fails is one line of many
+        except Exception as error:  # the other rounds are played all the same
             wrong = [f"{type(error).__name__}: {error}"]
         if status == "broken" or not promised(this).cluster_lives:
             patience.begin(WITHIN_S)
@@ -123,7 +123,7 @@ class Rounds:
         return self._cluster
 
     def _expects(self, strategy: str) -> list[Any]:
-        """The weights that a run has to which nothing happens."""
+        """Return the weights of an undisturbed run."""
         if strategy not in self._expected:
             run = programs.start(self._ready(), strategy, 0, self._directory / "nowhere")
             run.wait(patience.left_s())
@@ -143,7 +143,7 @@ class Deed:
         self._leaves: set[int] = set()
 
     def do(self) -> set[str]:
-        """Wait for the moment, and do it. Returns the tasks that were lost by it, where it was tasks."""
+        """Wait for the moment, and do it. Return the name of the task to which it was done, if it was a task."""
         self._until_moment()
         name = TASK_NAMES.get(self._this.whom, "")
         match self._this.what:
@@ -163,17 +163,19 @@ class Deed:
                 processes.thaw(pid)
         promise = promised(self._this)
         if not (self._this.is_held and (promise.restarts[0] or promise.ends != "succeeded")):
-            self._go.touch()  # what is dying would else be in a race with the last step
+            self._go.touch()  # otherwise, what is dying would race with the last step
         return {name} if name else set()
 
     def until_gone(self) -> None:
-        """A host that is to go ends when it has no tasks any more."""
+        """Wait for the end of a host whose machine is about to be taken away: it ends when it has no more tasks."""
         patience.until(
             lambda: not processes.living(self._leaves), lambda: f"the end of {processes.living(self._leaves)}"
         )
 
     def _until_told(self) -> None:
-        """The run knows that its host is to go: it writes a checkpoint first, for which it has to go on."""
+        """Wait until the run knows that its host is about to go away. It writes a checkpoint first, for which it must
+        not be held.
+        """
 
         def is_told(_info: RunInfo) -> bool:
             notes = [event for _, event in session().hub.events(self._run.id) if isinstance(event, Note)]
@@ -183,7 +185,9 @@ class Deed:
             self._run.wait_for(lambda info: info.state.is_final or is_told(info), patience.left_s())
 
     def _freeze(self, pid: int) -> None:
-        """Where others look for it, until they have seen it: from then on it is more than a busy process."""
+        """Freeze a process. If other processes monitor it, wait until they have noticed: until then, it could just be
+        busy.
+        """
         processes.freeze(pid)
         words = {"warm": "The warm process", "host": "The Dask worker"}.get(self._this.whom, "")
 
@@ -220,13 +224,15 @@ class Deed:
                     self._go.touch()
 
     def _victim(self) -> str:
-        """By whose death a restart begins: another's than the one that is meant."""
-        if self._this.strategy in APART:  # a worker's is none
+        """Return the task whose death causes the restart. It is not the one that the round is about."""
+        if self._this.strategy in APART:  # the death of a worker does not cause one
             return "ps" if self._this.whom == "chief" else "chief"
         return "chief" if self._this.whom == "worker" else "worker"
 
     def _is_there(self, info: RunInfo, attempt: int) -> bool:
-        """Whether who is meant is a process of the gang that starts. Who is no task always is."""
+        """Return whether the task that the round is about has a process in this attempt. For other processes, return
+        whether the run is being launched.
+        """
         name = TASK_NAMES.get(self._this.whom)
         if name is None:
             return info.state is RunState.LAUNCHING
@@ -239,7 +245,7 @@ class Deed:
         return self._is_there(info, 1)
 
     def _until_held(self) -> None:
-        """Every task that makes steps of its own, and has to be there, stands still."""
+        """Wait until all tasks that are held in this round have reached their step."""
         wanted = {"worker:0", "worker:1"} if self._this.strategy in HAVE_STEPS_ON_ALL else {"worker:0"}
 
         def are_held(_info: RunInfo) -> bool:
@@ -249,7 +255,7 @@ class Deed:
         self._until(are_held)
 
     def _until_checkpoint(self) -> None:
-        """One is being written at this moment."""
+        """Wait until a checkpoint is being written."""
         directory = Path(self._run.info.run_dir) / "checkpoints"
         while True:
             with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
@@ -263,7 +269,7 @@ class Deed:
         if info.state.is_final and not condition(info):
             raise Missed(f"the run has ended before its moment came: {info.state.value} {info.message!r}")
 
-    # -- who it is ----------------------------------------------------------------------------------------------
+    # -- the process --------------------------------------------------------------------------------------------
 
     def _pid(self) -> int:
         match self._this.whom:
@@ -286,7 +292,7 @@ class Deed:
 
 @contextlib.contextmanager
 def _started(cluster: dtf.Cluster, this: Round, directory: Path) -> Iterator[tuple[dtf.Run, Path]]:
-    """The run of a round, and the file by which it goes on; let go at the end whatever has happened."""
+    """Start the run of a round. Yield it, with the file that releases it, which is always created at the end."""
     go = directory / f"go-{os.getpid()}-{time.monotonic_ns()}"
     try:
         if this.whom == "client":
@@ -300,7 +306,7 @@ def _started(cluster: dtf.Cluster, this: Round, directory: Path) -> Iterator[tup
 
 @contextlib.contextmanager
 def _client(cluster: dtf.Cluster, this: Round, go: Path) -> Iterator[dtf.Run]:
-    """A run that a process of its own has started."""
+    """Start a run in a separate process, and yield it."""
     command = [sys.executable, "-m", "tests.python.chaos.programs", cluster.name, str(this.step), str(go)]
     said = go.with_suffix(".stderr")
     with said.open("w") as errors:
@@ -324,7 +330,7 @@ def _weights(run: Any) -> list[Any]:
 
 
 def _left(token: str, where: tuple[Path, Path]) -> list[str]:
-    """What is left of a cluster, after all of it has had the time to end."""
+    """Return what is left of a cluster after all of it has had the time to end."""
     with contextlib.suppress(AssertionError):
         patience.until(lambda: not processes.left_of(token, where), "its end")
     return processes.left_of(token, where)

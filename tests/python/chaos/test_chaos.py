@@ -1,6 +1,6 @@
-"""A few rounds, chosen so that every kind of process and most moments are there, and the rules behind all rounds.
+"""A few rounds, chosen so that they cover every kind of process and most moments, and the rules behind all rounds.
 
-``make chaos`` plays as many as there is time for.
+``make chaos`` plays any number of rounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHOSEN = [
     ("ps, async", "kill", "ps", "the start"),
     ("pipeline", "kill", "warm", "a restart"),
     ("allreduce", "kill", "chief", "a checkpoint"),
-    ("allreduce", "kill", "cluster", "a step"),  # the last: its cluster ends with it
+    ("allreduce", "kill", "cluster", "a step"),  # has to be last, because it ends the cluster
 ]
 
 
@@ -47,7 +47,7 @@ def test_runs_end_as_is_promised(tmp_path: Path) -> None:
 
 @pytest.fixture
 def leave_session() -> Iterator[None]:
-    """Ends this process's view of clusters after the test: the next one has other directories."""
+    """Close this process's session after the test, because the next test has other directories."""
     yield
     session().close()
 

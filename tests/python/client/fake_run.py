@@ -1,4 +1,4 @@
-"""Runs in a hub, without any cluster: what displays are tested on."""
+"""Runs in a hub without a cluster, for tests of displays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jupyter_dtf.schema.run import Progress, RunDescriptor, RunState, TaskState
 
 
 class View:
-    """A session with nothing but a hub."""
+    """A session that consists only of a hub."""
 
     is_closed = False
 
@@ -29,14 +29,14 @@ class View:
 
 
 class FakeRun:
-    """A run of two workers whose events the test gives."""
+    """A run of two workers with events that the test provides."""
 
     def __init__(self, name: str = "mlp") -> None:
         self.view = View()
         self.view.hub.add_run(RunDescriptor(id="run-1", name=name, cluster="here", jobs={"worker": 2}, created=1.0))
         self.run = Run("run-1", in_session=self.view)  # type: ignore[arg-type]
         self._seq = 0
-        self._points: dict[str, int] = {}  # so many of each task
+        self._points: dict[str, int] = {}  # the number of points of each task
         self.give(*(TaskChanged(time=1.0, task=f"worker:{i}", state=TaskState.PENDING) for i in (0, 1)))
 
     def give(self, *events: AnyEvent) -> None:

@@ -1,4 +1,4 @@
-"""What the programs of these tests begin with, and the data they train on."""
+"""The beginning of the programs of these tests, and their data."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 BATCH = 16
-"""Examples of a step, of all tasks together."""
+"""The number of examples in a step, over all tasks."""
 
 
 def begin(ctx: Any) -> Any:
-    """Enter the task, as a cluster's does before its program; returns the surface, initialized."""
+    """Enter the task, as a cluster does before it calls a program. Return Horovod's API, initialized."""
     import jupyter_dtf.compat.horovod as hvd
     from jupyter_dtf.backend.task.context import set_current
 
@@ -21,21 +21,21 @@ def begin(ctx: Any) -> Any:
 
 
 def numbers(examples: int = 96, seed: int = 0) -> tuple[Any, Any]:
-    """Inputs of shape (examples, 6) and classes 0 to 2 that depend on them."""
+    """Return inputs of shape (examples, 6), and classes 0 to 2 that depend on them."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(examples, 6)).astype("float32")
     return x, x[:, :3].argmax(1).astype("int64")
 
 
 def words(examples: int = 96, seed: int = 0) -> tuple[Any, Any]:
-    """Four words of twenty in each example, and classes 0 to 2."""
+    """Return four of twenty words for each example, and classes 0 to 2."""
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 20, size=(examples, 4))
     return x, (x.sum(1) % 3).astype("int64")
 
 
 def shares(data: Any, rank: int, size: int, batch: int = BATCH) -> list[Any]:
-    """This task's equal part of every batch, in order."""
+    """Return this task's share of every batch, in order. All shares have the same size."""
     part = batch // size
     starts = range(0, len(data) - batch + 1, batch)
     return [data[start + rank * part : start + (rank + 1) * part] for start in starts]

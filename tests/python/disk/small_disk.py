@@ -1,4 +1,4 @@
-"""Programs in a mount namespace of their own, where a directory is a small disk: no root is needed for it."""
+"""Programs in a separate mount namespace, in which directories are small disks. This does not require root."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _why_not() -> str:
 
 
 def run_on_small_disks(script: str, disks: dict[Path, str], *arguments: str) -> str:
-    """Run a program with tmpfs of these sizes (``{path: "600k"}``) at these paths; what it printed.
+    """Run a program with a tmpfs of the given size at each path (``{path: "600k"}``). Return what it printed.
 
-    The program may change them: ``mount -o remount,size=...``. Skips the test where no namespaces are to be had.
+    The program may change the sizes with ``mount -o remount,size=...``. Skips the test if no namespace can be created.
     """
     if why := _why_not():
         lacking.skip(f"no mount namespace is to be had here: {why}")

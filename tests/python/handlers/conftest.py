@@ -20,13 +20,13 @@ Post = Callable[[str, str], Awaitable[tuple[asyncio.StreamReader, asyncio.Stream
 
 
 class Api:
-    """Requests to the extension's routes, as the browser makes them."""
+    """Requests to the extension's routes, as the browser sends them."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
 
     async def __call__(self, method: str, *path: str, body: Any = None, raw: bytes | None = None, **params: Any) -> Any:
-        """The answer's body, from JSON where it is JSON."""
+        """Return the body of the response, decoded if it is JSON."""
         response = await self._fetch(
             "jupyter-dtf", "api", *path, method=method, params=params, allow_nonstandard_methods=True,
             body=raw if raw is not None else None if body is None else json.dumps(body).encode(),
@@ -37,7 +37,7 @@ class Api:
         return response.body.decode()
 
     async def refused(self, status: int, method: str, *path: str, **arguments: Any) -> dict[str, Any]:
-        """The ErrorInfo of a request that must be refused with this status."""
+        """Return the ErrorInfo of a request that must be refused with this status."""
         with pytest.raises(HTTPClientError) as caught:
             await self(method, *path, **arguments)
         assert caught.value.code == status, caught.value.response and caught.value.response.body
@@ -66,7 +66,9 @@ def api(jp_fetch: Fetch) -> Api:
 
 @pytest.fixture
 def post(http_server: Any, jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str]) -> Post:
-    """Post a text to a route and return the connection, which is the test's to read and to close."""
+    """Return a function that posts a string to a route and returns the connection, which the test has to read and
+    close.
+    """
 
     async def post(path: str, text: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
@@ -85,7 +87,7 @@ def post(http_server: Any, jp_http_port: int, jp_base_url: str, jp_auth_header: 
 
 @pytest.fixture
 def memory_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cluster is started: the server has a MemoryFleet. Ask for it before the server's fixtures."""
+    """Give the server a MemoryFleet, which starts no clusters. Request this fixture before the server's fixtures."""
     monkeypatch.setattr("jupyter_dtf.backend.viewer.fleet.Fleet", MemoryFleet)
 
 
@@ -108,7 +110,7 @@ def hub(fleet: MemoryFleet) -> Hub:
 
 @pytest.fixture
 def connect(jp_ws_fetch: Callable[..., Any]) -> Iterator[Callable[[], Awaitable[Any]]]:
-    """Open the event stream; it is closed after the test."""
+    """Return a function that opens the event stream. All streams are closed after the test."""
     sockets: list[Any] = []
 
     async def open_socket() -> Any:

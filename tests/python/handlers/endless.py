@@ -1,4 +1,4 @@
-"""A subprocess job that never answers."""
+"""A subprocess job that never responds."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""A fleet in memory, for the tests of this folder: it knows what it was asked and starts nothing."""
+"""A fleet in memory, for the tests in this folder. It records requests and starts nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from jupyter_dtf.schema.search_trial import SearchRequest
 
 
 class MemoryFleet:
-    """What ``backend.fleet.Fleet`` is to the handlers."""
+    """Provides the interface of ``backend.viewer.fleet.Fleet`` to the handlers."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.asked: list[tuple[object, ...]] = []
         self.is_running = False
-        self.lost = False  # clusters do not answer
+        self.lost = False  # whether clusters do not respond
         self.dashboards: set[str] = set()
         self.on_leave: Callable[[], None] = lambda: None
         self._clusters: dict[str, ClusterInfo] = {}

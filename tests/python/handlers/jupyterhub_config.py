@@ -1,4 +1,6 @@
-"""A hub for the tests: HTTPS, a path before everything, and two people. What differs from run to run is in HUB."""
+"""The configuration of a hub for the tests: HTTPS, a path prefix and two users. Settings that differ between runs are
+in HUB.
+"""
 
 import json
 import os
@@ -11,7 +13,9 @@ c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821
 
 
 class OwnUser(SimpleLocalProcessSpawner):
-    """Each person's server with a home of its own and, where the hub may do that, as a user of the system's."""
+    """Starts each user's server with a separate home directory and, if the hub may do this, as a different user of the
+    system.
+    """
 
     def make_preexec_fn(self, name: str) -> Any:
         home, uid = given["homes"][name], given["uids"].get(name)

@@ -1,4 +1,4 @@
-"""Train the whole matrix, or the rows that match a regular expression, and write the table: `make matrix`."""
+"""Trains the whole matrix, or the rows that match a regular expression, and writes the table: `make matrix`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .table import PAGE, written
 
 
 def main(pattern: str = "") -> int:
-    """Exit status 1 if a cell is not what it is expected to be."""
+    """Return the exit status: 1 if a cell is not as expected."""
     begun = time.monotonic()
     trials = [
         replace(trial, rows=tuple(row for row in trial.rows if re.search(pattern, f"{trial.kind}: {row}")))

@@ -1,4 +1,4 @@
-"""The matrix, or a part of it: trained, and held against what is expected."""
+"""Trains the matrix or a part of it, and compares every cell with the expected outcome."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ from .rows import Expected, Outcome, Refused, Trial
 from .running import STRATEGIES, TASKS_COUNTED, alone, together
 
 ONE_CLIENT = ("mirrored", "pipeline")
-"""Under these one process does nearly all the work."""
+"""Strategies under which one process does nearly all the work."""
 
 AT_A_TIME = 4
-"""Gangs. The tasks of one wait for each other, and all of them for the first one, which is their client, too."""
+"""The number of gangs that run at the same time. The tasks of a gang wait for each other, and all of them for the first
+one, which also acts as the client.
+"""
 FOR_A_GANG = 48
-"""Trials, about. Gangs that end one after another keep the machine busy to the end; each takes a second to begin."""
+"""The approximate number of trials per gang. Gangs that end at different times keep the machine busy to the end, but
+each takes a second to start.
+"""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One row under one strategy with so many tasks. ``wrong`` is empty where it is as expected."""
+    """The outcome of one row under one strategy with a number of tasks. ``wrong`` is empty if it is as expected."""
 
     kind: str
     row: str
@@ -37,15 +41,15 @@ class Cell:
 
 
 def every_trial() -> list[Trial]:
-    """All rows of the matrix."""
+    """Return trials that cover all rows of the matrix."""
     return [*training.trials(), *models.trials(), *layers.trials()]
 
 
 def cells(
     trials: Sequence[Trial], strategies: Sequence[str] = STRATEGIES, tasks: Sequence[int] = TASKS_COUNTED
 ) -> Iterator[Cell]:
-    """All cells of some trials, as they are known."""
-    runs = sorted(product(strategies, tasks), key=lambda run: run[0] in ONE_CLIENT)  # what takes longest begins
+    """Yield all cells of some trials as their outcomes become known."""
+    runs = sorted(product(strategies, tasks), key=lambda run: run[0] in ONE_CLIENT)  # the slowest start first
     some = {run: _divided(trials, *run) for run in runs}
     with ThreadPoolExecutor(AT_A_TIME) as some_gangs:
         reference = some_gangs.submit(alone, trials)
@@ -65,7 +69,7 @@ def cells(
 
 
 def _of_one_process(trials: Sequence[Trial], found: Sequence[dict[str, Outcome]]) -> dict[tuple[str, str], Outcome]:
-    """What every cell is held against, by kind and row."""
+    """Return the outcomes in one process, with which all cells are compared, keyed by kind and row."""
     wanted = {
         (trial.kind, row): outcome
         for trial, outcomes in zip(trials, found, strict=True)
@@ -77,7 +81,7 @@ def _of_one_process(trials: Sequence[Trial], found: Sequence[dict[str, Outcome]]
 
 
 def _judged(what: Expected, found: Outcome, wanted: Outcome) -> tuple[float, str]:
-    """How far apart a row is from what one process has, and what is wrong with that."""
+    """Return how much a row differs from its outcome in one process, and what is wrong with that."""
     apart, where = (0.0, "") if found.error or found.refusal else distance(found, wanted)
     return apart, verdict(what, found.error, found.refusal, apart, where)
 
@@ -89,7 +93,9 @@ def _parts(trials: Sequence[Trial]) -> Iterator[Sequence[Trial]]:
 
 
 def _divided(trials: Sequence[Trial], strategy: str, tasks: int) -> list[Trial]:
-    """The same trials, where rows that are to be refused are each alone: one that is takes no other along."""
+    """Return the trials with each row that has to be refused in a trial of its own, so that no other row is refused
+    with it.
+    """
     found = []
     for trial in trials:
         what = {row: expected(trial.kind, row, strategy, tasks, 0.0) for row in trial.rows}

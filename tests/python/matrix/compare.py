@@ -1,4 +1,4 @@
-"""How far what several tasks have made of a row is from what one process has."""
+"""Measures how much a row's outcome with several tasks differs from its outcome in one process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from .rows import Outcome
 
 
 def distance(found: Outcome, wanted: Outcome) -> tuple[float, str]:
-    """The largest distance of a weight or of a metric, relative to its largest number, and which one it is."""
+    """Return the largest difference in any weight or metric, relative to the largest value of that weight or metric,
+    and the name of that weight or metric.
+    """
     worst = (0.0, "")
     if set(found.weights) != set(wanted.weights) or set(found.history) != set(wanted.history):
         names = (set(found.weights) ^ set(wanted.weights)) | (set(found.history) ^ set(wanted.history))

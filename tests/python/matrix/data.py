@@ -1,4 +1,4 @@
-"""Scikit-learn's digits in the shapes that rows of the matrix need: a few dozen examples, deterministic."""
+"""Scikit-learn's digits in the shapes that the rows of the matrix need: a few dozen examples, always the same ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 EXAMPLES = 44
-"""Batches of 12, 12, 12 and 8: the last one divides unevenly among three tasks."""
+"""Batches of 12, 12, 12 and 8: the last one cannot be divided evenly among three tasks."""
 FIT: dict[str, Any] = {"batch_size": 12, "epochs": 2, "shuffle": False}
 CLASSES = 10
 WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
@@ -38,7 +38,7 @@ def flat() -> Any:
 
 
 def vector() -> Any:
-    """(44, 8), float32 around 0: the means of the columns of pixels."""
+    """(44, 8), float32 around 0: the mean of each column of pixels."""
     return images()[..., 0].mean(1) * 2 - 0.5
 
 
@@ -58,24 +58,24 @@ def volume() -> Any:
 
 
 def film() -> Any:
-    """(44, 3, 8, 8, 1), float32: a picture, moved to the right."""
+    """(44, 3, 8, 8, 1), float32: three frames, in which a picture moves to the right."""
     return np.stack([np.roll(images(), shift, 2) for shift in range(3)], 1)
 
 
 def tokens() -> Any:
-    """(44, 6), int32 from 0 to 16; 0 at the end of some rows."""
+    """(44, 6), int32 from 0 to 16; 0 is the padding at the end of some rows."""
     found = load_digits().images[:EXAMPLES, 3, 1:7].astype("int32")
     ends = classes() % 5 + 2
     return np.where(np.arange(6)[None] < ends[:, None], np.maximum(found, 1), 0).astype("int32")
 
 
 def words() -> Any:
-    """(44, 1), strings as a tensor: Keras takes no NumPy array of them."""
+    """(44, 1), strings in a tensor, because Keras does not accept NumPy arrays of strings."""
     return _strings(WORDS[classes()])
 
 
 def sentences() -> Any:
-    """(44, 1), strings as a tensor: two words each."""
+    """(44, 1), strings of two words each, in a tensor."""
     return _strings([f"{a} {b}" for a, b in zip(WORDS[classes()], WORDS[::-1][classes()], strict=True)])
 
 
@@ -86,10 +86,10 @@ def _strings(values: Any) -> Any:
 
 
 def sound() -> Any:
-    """(44, 64), float32: a picture as a wave."""
+    """(44, 64), float32: a picture as a waveform."""
     return flat() * 2 - 1
 
 
 def target() -> Any:
-    """(44, 1), float32: something to learn that depends on all pixels."""
+    """(44, 1), float32: a number to predict that depends on all pixels."""
     return (flat() @ np.linspace(-0.5, 0.5, 64).astype("float32"))[:, None]

@@ -1,4 +1,4 @@
-"""What every cell of the matrix has to be. A cell that is not named here has to be equal."""
+"""The expected outcome of every cell of the matrix. A cell to which no rule applies has to be equal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATISTICS = "Batch statistics are computed from a task's share of the batch, or
 
 
 class Rule(NamedTuple):
-    """``rows``: a regular expression for ``kind: row``."""
+    """The expected outcome of some cells. ``rows`` is a regular expression for ``kind: row``."""
 
     rows: str
     strategies: Sequence[str]
@@ -55,7 +55,7 @@ RULES: list[Rule] = [
     Rule("models: (dropout|pictures moved at random|VAE)", TASKS, Differs(5.0, RANDOM)),
     Rule("models: (dropout|pictures moved at random|VAE)", ("mirrored", "pipeline"), Differs(5.0, MICROBATCHES)),
     Rule("layers: BatchNormalization|models: ResNet, batch normalization", ALL, Differs(5.0, STATISTICS)),
-    Rule("layers: MelSpectrogram", ALL, Equal(2e-4)),  # logarithms of numbers around zero
+    Rule("layers: MelSpectrogram", ALL, Equal(2e-4)),  # logarithms of numbers near zero
     Rule("models: a layer with a moving mean of its weights", ("mirrored",), Differs(0.05, ASSIGNED)),
     Rule("layers: RandomShear", ALL, Refused("could not be rebuilt", UNREBUILT)),
     Rule("layers: (IntegerLookup|StringLookup|TextVectorization)", ("pipeline",), Refused("table", TABLES)),
@@ -95,7 +95,7 @@ RULES: list[Rule] = [
 
 
 def expected(kind: str, row: str, strategy: str, tasks: int, tolerance: float) -> Expected:
-    """What a cell has to be; the first rule counts that speaks of it."""
+    """Return the expected outcome of a cell, from the first rule that applies to it."""
     for rule in RULES:
         if strategy in rule.strategies and tasks in rule.tasks and re.fullmatch(rule.rows, f"{kind}: {row}"):
             return rule.expected
@@ -103,7 +103,7 @@ def expected(kind: str, row: str, strategy: str, tasks: int, tolerance: float) -
 
 
 def verdict(expected: Expected, error: str, refusal: str, apart: float, what: str) -> str:
-    """What is wrong with a cell; empty if nothing is."""
+    """Return what is wrong with a cell; empty if nothing is."""
     if error:
         return f"failed: {error}"
     match expected:

@@ -1,4 +1,4 @@
-"""Every layer of Keras, each in a branch of its own: what comes before and after it has weights that are trained."""
+"""Rows for every layer of Keras. Each layer is in its own branch, with trained weights before and after it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _layers() -> Any:
 
 
 def classes() -> dict[str, Any]:
-    """Every layer that Keras exports, by the name of its class."""
+    """Return every layer class that Keras exports, keyed by its name."""
     import keras
 
     found = vars(keras.layers).values()
@@ -72,7 +72,7 @@ def _cells() -> Any:
 
 
 Spec = tuple[str, Callable[[str], Any]]
-"""(input, the layer by its name)"""
+"""The name of the layer's input, and a function that creates the layer with a given name."""
 
 ONE: dict[str, Spec] = {
     "Activation": ("vector", _make("Activation", "tanh")),
@@ -146,7 +146,7 @@ ONE: dict[str, Spec] = {
     "Reshape": ("vector", _make("Reshape", (4, 2))),
     "Resizing": ("picture", _make("Resizing", 6, 6)),
     "ReversibleEmbedding": ("tokens", _make("ReversibleEmbedding", 17, 3)),
-    # Not of mode "log", the default: one process that reads the same inputs to 1e-7 is apart from itself by 9e-4 there.
+    # Not the default mode "log": with it, changing the inputs by 1e-7 changes the outcome in one process by 9e-4.
     "STFTSpectrogram": (
         "wave",
         _make("STFTSpectrogram", mode="magnitude", frame_length=16, frame_step=8, fft_length=16),
@@ -170,7 +170,7 @@ ONE: dict[str, Spec] = {
     "ZeroPadding1D": ("sequence", _make("ZeroPadding1D", 1)),
     "ZeroPadding2D": ("picture", _make("ZeroPadding2D", 1)),
     "ZeroPadding3D": ("volume", _make("ZeroPadding3D", 1)),
-    # pictures changed at random, and what they are made of
+    # random changes to pictures, and the layers that these consist of
     "AugMix": ("picture", _make("AugMix", value_range=(0.0, 1.0), seed=1)),
     "AutoContrast": ("picture", _make("AutoContrast", value_range=(0.0, 1.0))),
     "ContrastLimitedAdaptiveHistogramEqualization": (
@@ -207,7 +207,7 @@ SEVERAL: dict[str, Callable[[str], Any]] = {
         "Subtract": {}, "Attention": {"use_scale": True}, "AdditiveAttention": {},
     }.items()
 }  # fmt: skip
-"""Layers of a list of two sequences."""
+"""Layers that are called with a list of two sequences."""
 
 TWO: dict[str, Callable[[str], Any]] = {
     "MultiHeadAttention": _make("MultiHeadAttention", 2, 3),
@@ -254,11 +254,11 @@ DERIVED: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 WITHOUT_GRADIENT = {"Masking", "Discretization", "Normalization"} | set(list(ONE)[list(ONE).index("AugMix") :])
-"""Layers through which nothing before them could be trained."""
+"""Layers that pass no gradient on to the layers before them."""
 
 
 def branch(row: str, inputs: Mapping[str, Any]) -> Any:
-    """The output of a row: what is trained, the layer, what is trained."""
+    """Return the output of a row: a trained layer, the layer of the row, and another trained layer."""
     import keras
 
     layers, name = keras.layers, slug(row)
@@ -283,9 +283,9 @@ def branch(row: str, inputs: Mapping[str, Any]) -> Any:
     if keras.backend.is_int_dtype(y.dtype):
         y = keras.ops.cast(y, "float32") / 4.0
     if row == "MelSpectrogram":
-        y = y * 0.05  # decibels
+        y = y * 0.05  # the output is in decibels
     if row == "RandomCrop":
-        y = layers.GlobalAveragePooling2D(name=f"{name}__mean")(y)  # it crops nothing but in training
+        y = layers.GlobalAveragePooling2D(name=f"{name}__mean")(y)  # cropping takes place only in training
     if row == "Masking":
         y = layers.GRU(2, name=f"{name}__gru")(y)
     if len(y.shape) > 2:
@@ -294,7 +294,7 @@ def branch(row: str, inputs: Mapping[str, Any]) -> Any:
 
 
 def kind(row: str) -> str:
-    """Which of the inputs a row takes."""
+    """Return the name of the input that a row takes."""
     wanted = ONE[row][0] if row in ONE else "sentences" if row == "HashedCrossing" else "sequence"
     return DERIVED[wanted][0] if wanted in DERIVED else wanted
 
@@ -304,10 +304,10 @@ def _needs(rows: Sequence[str]) -> list[str]:
 
 
 def model(rows: Sequence[str]) -> Any:
-    """A branch for each row, with a column each of the one output.
+    """Return a model with a branch for each row. The output of each branch is a column of the model's single output.
 
-    A loss for each would make a fifth more to trace. The mean over the columns takes as much from a row's gradient as
-    the rate of learning gives.
+    A separate loss for each row would make tracing take a fifth longer. The mean over the columns divides a row's
+    gradient by the number of rows, so the learning rate is multiplied by it.
     """
     import keras
 
@@ -325,14 +325,16 @@ def model(rows: Sequence[str]) -> Any:
 
 
 def fit(rows: Sequence[str]) -> dict[str, Any]:
-    """Arguments of ``keras.Model.fit``. All batches are of one size: for another one all of it is traced again."""
+    """Return the arguments of ``keras.Model.fit``. All batches have the same size, because everything would be traced
+    again for another size.
+    """
     whole = len(data.target()) // data.FIT["batch_size"] * data.FIT["batch_size"]
     x = {name: INPUTS[name][0]()[:whole] for name in _needs(rows)}
     return {"x": x, "y": np.repeat(data.target()[:whole].reshape(-1, 1), len(rows), axis=1), **data.FIT}
 
 
 def every() -> list[str]:
-    """All rows, by name."""
+    """Return the names of all rows, sorted."""
     return sorted([*ONE, *SEVERAL, *TWO, "HashedCrossing"])
 
 
@@ -340,7 +342,7 @@ GROUP = 12
 
 
 def trials(rows: Sequence[str] | None = None) -> list[Trial]:
-    """Rows of the same input are trained together."""
+    """Return trials in which rows with the same input are trained together."""
     by_input: dict[str, list[str]] = {}
     for row in rows or every():
         by_input.setdefault(kind(row), []).append(row)

@@ -1,4 +1,4 @@
-"""Whole models, as people write them: the digits as pictures, as sequences of rows, as words."""
+"""Rows for whole models, as people write them. The digits are pictures, sequences of rows, or words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _keras() -> Any:
 
 
 def _classifier(model: Any, optimizer: Any = "adam", **more: Any) -> Any:
-    """Compiled for classes, from logits."""
+    """Compile a model whose outputs are the logits of classes, and return it."""
     import keras
 
     if optimizer == "adam":
@@ -194,7 +194,7 @@ def wavenet() -> Any:
 
 
 def _positions() -> Any:
-    """A layer that adds a row of a table for each position, as language models do."""
+    """Return a layer that adds a row of a table for each position, as in language models."""
     import keras
 
     class Positions(keras.layers.Layer):
@@ -213,7 +213,7 @@ def _positions() -> Any:
 
 
 def transformer() -> Any:
-    """An encoder over words, with positions and a mask of what is padding."""
+    """An encoder for words, with positions and a mask for the padding."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -226,7 +226,9 @@ def transformer() -> Any:
 
 
 def decoder() -> Any:
-    """A language model: the next word from those before, the table of words used at both ends."""
+    """A language model, which predicts the next word from the previous ones. One table of words is used for input and
+    output.
+    """
     import keras
 
     keras.utils.set_random_seed(7)
@@ -239,7 +241,7 @@ def decoder() -> Any:
 
 
 def translator() -> Any:
-    """LSTM to LSTM: what the first has read is the state that the second begins with."""
+    """LSTM to LSTM: the final state of the first is the initial state of the second."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -288,7 +290,7 @@ def vectorized() -> Any:
 
 
 def features() -> Any:
-    """A FeatureSpace, whose features are made inside of the model."""
+    """A FeatureSpace that computes its features within the model."""
     import keras
     import tensorflow as tf
 
@@ -351,7 +353,7 @@ def experts() -> Any:
 
 
 def siamese() -> Any:
-    """One encoder for two pictures; the contrastive loss of each pair."""
+    """One encoder for two pictures, with the contrastive loss of each pair."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -369,7 +371,7 @@ def siamese() -> Any:
 
 
 def ranking() -> Any:
-    """The hinge between a better and a worse example, added as a loss."""
+    """The hinge loss between a better and a worse example, added with ``add_loss``."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -387,7 +389,7 @@ def ranking() -> Any:
 
 
 def autoencoder() -> Any:
-    """The error of what is made of the code, and a penalty of the code by ``add_loss``."""
+    """The error of the reconstruction, with a penalty on the code that is added with ``add_loss``."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -433,7 +435,7 @@ def vae() -> Any:
 
 
 def gan() -> Any:
-    """Two networks, two optimizers, a train_step of one's own; the noise is data."""
+    """Two networks and two optimizers in a custom ``train_step``. The noise is part of the data."""
     import keras
     import tensorflow as tf
 
@@ -476,7 +478,7 @@ def gan() -> Any:
 
 
 def distilled() -> Any:
-    """A frozen teacher, in a train_step of one's own."""
+    """A frozen teacher that a custom ``train_step`` uses."""
     import keras
     import tensorflow as tf
 
@@ -500,7 +502,7 @@ def distilled() -> Any:
 
 
 def penalized_gradient() -> Any:
-    """The slope of the output by the input is part of the loss."""
+    """A loss that includes the gradient of the output with respect to the input."""
     import keras
     import tensorflow as tf
 
@@ -522,7 +524,7 @@ def penalized_gradient() -> Any:
 
 
 def contrastive() -> Any:
-    """Each example against all others of its batch (NT-Xent): no mean of what one example gives."""
+    """Compares each example with all others of its batch (NT-Xent), so the loss is not a mean over examples."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -551,7 +553,7 @@ def lora() -> Any:
 
 
 def quantized() -> Any:
-    """The first layer in int8 and frozen; the last is trained."""
+    """The first layer is quantized to int8 and frozen; the last one is trained."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -589,7 +591,7 @@ def float64() -> Any:
 
 
 def shared() -> Any:
-    """One layer used three times, and a model within the model."""
+    """One layer that is used three times, and a model inside the model."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -632,7 +634,7 @@ def subclassed() -> Any:
 
 
 def moving_teacher() -> Any:
-    """A layer keeps a moving mean of its own weights, which the loss pulls towards."""
+    """A layer that keeps a moving mean of its own weights. The loss pulls the weights towards this mean."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -652,7 +654,7 @@ def moving_teacher() -> Any:
 
 
 def own_optimizer() -> Any:
-    """Gradient descent by the sign of a moving mean, with a state of its own."""
+    """A custom optimizer with state of its own: it descends by the (softened) sign of a moving mean of the gradient."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -679,7 +681,7 @@ def _calm_class() -> Any:
 
 
 def own_everything() -> Any:
-    """A regularizer, an initializer, a constraint, a metric and an activation of one's own, two of one name."""
+    """A custom regularizer, initializer, constraint and metric, and two custom activations with the same name."""
     import keras
 
     keras.utils.set_random_seed(7)
@@ -749,7 +751,7 @@ def two_losses_of_one_name() -> Any:
 
 
 def compares() -> Any:
-    """Layers, a loss and a metric that ask which numbers are equal."""
+    """Layers, a loss and a metric that compare numbers for equality."""
     import keras
     import tensorflow as tf
 
@@ -920,7 +922,7 @@ MODELS: dict[str, Whole] = {
 
 
 def trials() -> list[Trial]:
-    """A trial for each model."""
+    """Return a trial for each model."""
 
     def trial(row: str, whole: Whole) -> Trial:
         def model(rows: Sequence[str]) -> Any:

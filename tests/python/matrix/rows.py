@@ -1,4 +1,6 @@
-"""What a cell of the matrix is: a row, trained by one process and by several tasks, and what has to come of it."""
+"""What a cell of the matrix consists of: a row, its outcome in one process and with several tasks, and the expected
+one.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +10,45 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Branch = Callable[[Mapping[str, Any]], tuple[Any, Any]]
-"""Given the inputs of a group by name, the output of one row and its loss."""
+"""Takes the inputs of a group, keyed by name; returns the output of one row and its loss."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training that shows one or several rows at once.
+    """One training run, which covers one or several rows.
 
-    ``model(rows)`` returns a compiled model for some of the rows, whose weights do not depend on which the others are.
-    What belongs to a row has its slug in its name: the first part of a variable's path, and a key of the history.
+    ``model(rows)`` returns a compiled model for some of the rows. The weights of a row must not depend on the other
+    rows. Everything that belongs to a row has the row's slug in its name: in the first part of a variable's path, and
+    in a key of the history.
     """
 
     kind: str
     rows: tuple[str, ...]
     model: Callable[[Sequence[str]], Any]
     fit: Callable[[Sequence[str]], dict[str, Any]]
-    """Arguments of ``keras.Model.fit``, for some of the rows."""
+    """Returns the arguments of ``keras.Model.fit`` for some of the rows."""
     callbacks: Callable[[str], list[Any]] = field(default=lambda directory: [])
-    """The callbacks, given a directory that they may write to."""
+    """Returns the callbacks, given a directory in which they may write."""
     tolerance: float = 3e-5
-    """How far apart weights and metrics may be, relative to the largest of them."""
+    """The largest permitted difference in weights and metrics, relative to the largest value."""
     is_whole: bool = False
-    """Whether the one row has all variables and all of the history."""
+    """Whether all variables and the whole history belong to the trial's only row."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one row: weights by path, history by name; or the error that ended it."""
+    """The result of training a row: weights keyed by path, and the history keyed by name; or the error that ended
+    training.
+    """
 
     weights: dict[str, Any] = field(default_factory=dict)
     history: dict[str, list[float]] = field(default_factory=dict)
     refusal: str = ""
     by_all: bool = False
-    """Whether it was refused before anything started, so that no task is left waiting for another."""
+    """Whether all tasks refused the row before anything started, so that no task is left waiting for another."""
     error: str = ""
     warnings: tuple[str, ...] = ()
-    """What the run said besides, above a mere remark."""
+    """The notes in the run's events, except those of the level info."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,9 @@ class Equal:
 
 @dataclass(frozen=True)
 class Refused:
-    """An error before the first step, whose text has this in it. ``why``: in the words of the documentation."""
+    """An error before the first step, with a message that contains ``text``. ``why`` is the reason given in the
+    documentation.
+    """
 
     text: str
     why: str
@@ -63,7 +70,9 @@ class Refused:
 
 @dataclass(frozen=True)
 class Differs:
-    """Other weights than one process's, by ``limit`` at most, relative to the largest; ``why``, for the docs."""
+    """Weights that differ from those of one process by at most ``limit``, relative to the largest value. ``why`` is the
+    reason given in the documentation.
+    """
 
     limit: float
     why: str
@@ -73,5 +82,5 @@ Expected = Equal | Refused | Differs
 
 
 def slug(row: str) -> str:
-    """A row's name as part of the name of a layer."""
+    """Return a row's name in a form that can be part of a layer's name."""
     return re.sub("[^a-z0-9]+", "_", row.lower()).strip("_")

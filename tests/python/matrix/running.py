@@ -1,7 +1,7 @@
-"""Trials on a gang of tasks, one after the other in the same processes, and by one process of plain Keras.
+"""Runs trials on a gang of tasks, one after the other in the same processes, and in one process of plain Keras.
 
-A gang that has had an error, a refusal after the start, or no word for a long time is ended, and another one goes on
-with the next trial: whatever happens in one cell happens in no other.
+If a gang has had an error, has refused a trial after its start, or has not responded for a long time, it is ended, and
+another gang continues with the next trial. The outcome of one cell therefore never affects another.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from ..patience import LIMIT_S
 from .rows import Outcome, Trial, slug
 
 QUIET_S = LIMIT_S
-"""How long a trial may take. Most take less than a second."""
+"""The time limit of a trial, in seconds. Most trials take less than a second."""
 
 STRATEGIES = ("allreduce", "ps", "mirrored", "pipeline")
 TASKS_COUNTED = (2, 3)
 SERVERS = {"ps": {2: 1, 3: 2}}
-"""How many ps tasks there are beside so many workers."""
+"""The number of ps tasks, by strategy and number of workers."""
 
 
 def alone(trials: Sequence[Trial]) -> list[dict[str, Outcome]]:
-    """What one process makes of them."""
+    """Return the outcomes of trials in one process."""
     return _run(trials, 1, 0, _plain)
 
 
 def together(trials: Sequence[Trial], strategy: str, tasks: int) -> list[dict[str, Outcome]]:
-    """What so many tasks make of them."""
+    """Return the outcomes of trials under a strategy with a number of tasks."""
     servers = SERVERS.get(strategy, {}).get(tasks, 0)
     fewest = tasks == min(TASKS_COUNTED)
     replicas = tasks if strategy == "mirrored" else 0
@@ -55,7 +55,7 @@ def together(trials: Sequence[Trial], strategy: str, tasks: int) -> list[dict[st
     found = _run(trials, tasks, servers, train)
     for number, (trial, outcomes) in enumerate(zip(trials, found, strict=True)):
         if len(trial.rows) > 1 and any(outcome.error or outcome.refusal for outcome in outcomes.values()):
-            each = [replace(trial, rows=(row,)) for row in trial.rows]  # whose fault it is
+            each = [replace(trial, rows=(row,)) for row in trial.rows]  # to find the row that fails
             found[number] = {row: outcome for one in _run(each, tasks, servers, train) for row, outcome in one.items()}
     return found
 
@@ -72,7 +72,7 @@ def _run(
 def _gang(
     trials: Sequence[Trial], tasks: int, servers: int, train: Callable[[Trial, Any], Any]
 ) -> list[dict[str, Outcome]]:
-    """The outcomes of the first of the trials, up to one that fails."""
+    """Return the outcomes of the first trials, up to and including one that fails."""
     found: list[dict[str, Outcome]] = []
     with tempfile.TemporaryDirectory(prefix="jupyter_dtf-test-") as directory, _ear(directory) as ear:
 
@@ -98,18 +98,18 @@ def _gang(
 
 
 def replace_directory(ctx: FakeContext, number: int) -> FakeContext:
-    """The context of one of many runs in this process."""
+    """Return a context with a separate directory for one of many runs in this process."""
     shared = ctx.shared_dir / f"trial-{number}"
     shared.mkdir(exist_ok=True)
     return replace(ctx, shared_dir=shared, run_dir=shared, points=[], notes=[], epochs=[], progressed=[])
 
 
 class _RefusedAtOnce(InvalidInput):
-    """By the client, which the first task plays, too: they all hear of it, and go on to the next trial."""
+    """Raised by the client, that is, the first task. All tasks receive it, and continue with the next trial."""
 
 
 def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any]) -> dict[str, Outcome] | None:
-    """What became of the rows of a trial, if this task is the one to say it."""
+    """Return the outcomes of a trial's rows, or None if another task reports them."""
     import keras
 
     try:
@@ -120,14 +120,14 @@ def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any])
         return {row: replace(_of_row(trial, model, row), warnings=warnings) for row in trial.rows}
     except InvalidInput as error:
         by_all = isinstance(error, _RefusedAtOnce)
-        # One that refuses by itself ends the run, whichever it is: the others may wait for it, or it for them.
+        # Any task that refuses on its own ends the run: other tasks may be waiting for it, or it for them.
         return None if by_all and not ctx.is_chief else _all(trial, Outcome(refusal=str(error), by_all=by_all))
     except Exception as error:
         if "was lost" in str(error) and not ctx.is_chief:
-            return None  # it is the other task's to say what went wrong
+            return None  # the lost task reports what went wrong
         return _all(trial, Outcome(error=f"{type(error).__name__} on {ctx.task}: {error}"[:2000]))
     finally:
-        keras.backend.clear_session(free_memory=False)  # collecting garbage each time takes a tenth of all
+        keras.backend.clear_session(free_memory=False)  # collecting garbage each time takes a tenth of the whole time
 
 
 def _all(trial: Trial, outcome: Outcome) -> dict[str, Outcome]:
@@ -150,7 +150,7 @@ def _of_row(trial: Trial, model: Any, row: str) -> Outcome:
         for number, variable in enumerate(layer.variables)
         if "seed" not in variable.path
     }
-    return Outcome(weights, {})  # Keras takes the mean of the batches' losses of an output, whatever their sizes
+    return Outcome(weights, {})  # Keras's history of an output's loss ignores the sizes of batches
 
 
 def _plain(trial: Trial, ctx: FakeContext) -> Any:
@@ -162,7 +162,9 @@ def _plain(trial: Trial, ctx: FakeContext) -> Any:
 
 
 def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int, *, as_usual: bool) -> Any:
-    """``as_usual``: with all that ``fit`` does by itself besides, its guard and its checkpoints."""
+    """Train a trial with ``fit``. Return the model, or None if another task has it. ``as_usual``: with the check and
+    the checkpoints that ``fit`` makes by default.
+    """
     import random
 
     import cloudpickle
@@ -229,7 +231,7 @@ def _mouth(directory: str) -> Iterator[socket.socket]:
 
 
 def _leave(path: Path, outcome: Any) -> None:
-    """Whole or not at all; the first task to say something has the word."""
+    """Write an outcome to a file atomically. The first task that announces its outcome determines the result."""
     aside = path.with_name(f"{path.name}-{os.getpid()}")
     aside.write_bytes(pickle.dumps(outcome))
     aside.rename(path)

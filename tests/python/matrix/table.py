@@ -1,4 +1,4 @@
-"""The matrix as a page of the documentation."""
+"""Writes the matrix into its page of the documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = {"allreduce": "all-reduce", "ps": "parameter servers", "mirrored": "in
 
 
 def text() -> str:
-    """Everything between the two marks."""
+    """Return the text between the two marks of the page."""
     rows: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
     for trial in every_trial():
         rows[trial.kind] += trial.rows
@@ -39,7 +39,7 @@ def text() -> str:
 
 
 def _table(kind: str, rows: Sequence[str], notes: dict[str, int]) -> list[str]:
-    """Rows that are equal everywhere in one line, the others in a table."""
+    """Return a line that lists the rows that are equal everywhere, and a table of the other rows."""
     cells = {row: [_cell(kind, row, strategy, notes) for strategy in STRATEGIES] for row in rows}
     equal = [row for row, found in cells.items() if set(found) == {"equal"}]
     lines = [f"Equal everywhere: {', '.join(f'`{row}`' if kind != 'models' else row for row in equal)}."]
@@ -68,6 +68,6 @@ def _words(found: Expected, notes: dict[str, int]) -> str:
 
 
 def written(page: str) -> str:
-    """A page with the matrix as it is now in it, its lines as long as those of all pages."""
+    """Return the page with the current matrix in it, wrapped like all pages."""
     before, _, rest = page.partition(BEGIN)
     return wrapped(before + text() + rest.partition(END)[2])

@@ -1,4 +1,4 @@
-"""A quick cut through the matrix, and that no part of Keras is missing from it. `make matrix` has all of it."""
+"""Trains a small part of the matrix, and checks that it covers every part of Keras. `make matrix` trains all of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUICK = {
 
 
 def quick() -> list[Trial]:
-    """Rows that were wrong once."""
+    """Return trials of rows that were once wrong."""
     found = [
         trial for trial in training.trials() if trial.kind == "optimizers" and trial.rows[0] in QUICK["optimizers"]
     ]
@@ -57,7 +57,7 @@ def test_what_one_process_makes_of_it_or_what_is_documented(strategy: str, train
 
 
 def missing(module: str, base: str, *known: Iterable[str]) -> set[str]:
-    """What Keras exports and the matrix does not know."""
+    """Return the names that Keras exports and the matrix does not contain."""
     return set(training.exported(module, base)) - {name for names in known for name in names}
 
 
@@ -73,7 +73,7 @@ def test_every_part_of_keras_has_a_row() -> None:
 @pytest.mark.parametrize("name", training.METRICS)
 def test_the_better_direction_of_every_metric_is_keras_s(name: str) -> None:
     metric = getattr(keras.metrics, name)(**training.METRICS[name][0])
-    # Keras 3.15: what ModelCheckpoint's mode "auto" goes by; nothing public says it.
+    # ModelCheckpoint's mode "auto" uses this attribute in Keras 3.15. There is no public one.
     assert direction(metric.name) == {"up": 1, "down": -1}.get(getattr(metric, "_direction", ""), 0)
 
 

@@ -1,4 +1,4 @@
-"""Every optimizer, loss, metric and callback of Keras."""
+"""Rows for every optimizer, loss, metric and callback of Keras."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from .rows import Trial, slug
 
 
 def exported(module: str, base: str) -> dict[str, Any]:
-    """The classes that ``keras.<module>`` exports and that are derived from its ``base``, by name, without the base."""
+    """Return the classes that ``keras.<module>`` exports and that derive from its ``base``, keyed by name, without the
+    base.
+    """
     import keras
 
     found = vars(getattr(keras, module))
@@ -50,7 +52,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "RMSprop": lambda: _keras().optimizers.RMSprop(0.01, epsilon=1e-4),
     "SGD": lambda: _keras().optimizers.SGD(0.1),
     "ScheduleFreeAdamW": lambda: _keras().optimizers.ScheduleFreeAdamW(0.01, epsilon=1e-4),
-    # what optimizers may be told to do besides
+    # additional options of optimizers
     "Adam, amsgrad": lambda: _keras().optimizers.Adam(0.01, amsgrad=True, epsilon=1e-4),
     "Adam, clipnorm": lambda: _keras().optimizers.Adam(0.01, clipnorm=0.1, epsilon=1e-4),
     "Adam, gradients accumulated": lambda: _keras().optimizers.Adam(0.01, gradient_accumulation_steps=2, epsilon=1e-4),
@@ -80,7 +82,7 @@ def _without_decay_of_biases() -> Any:
 
 
 def _optimized(rows: Sequence[str]) -> Any:
-    """An embedding by example and two dense layers."""
+    """Return a model with an embedding that is looked up per example, and two dense layers."""
     keras = _keras()
     keras.utils.set_random_seed(7)
     layers = keras.layers
@@ -149,7 +151,7 @@ LOSSES: dict[str, tuple[str, dict[str, Any], Targets, str]] = {
 
 
 def _losses(rows: Sequence[str]) -> Any:
-    """An output and a loss for each row."""
+    """Return a model with an output and a loss for each row."""
     keras = _keras()
     x = keras.Input((64,), name="x")
     outputs, losses = {}, {}
@@ -210,7 +212,7 @@ METRICS_OUTSIDE = {"MeanMetricWrapper": "the functions among the metrics, such a
 
 
 def _loose(name: str) -> Any:
-    """A metric of values rather than of targets and outputs."""
+    """Return a variant of a metric of values that can be compiled with a model: it uses the outputs as its values."""
     keras = _keras()
 
     class Loose(getattr(keras.metrics, name)):  # type: ignore[misc]
@@ -221,7 +223,9 @@ def _loose(name: str) -> Any:
 
 
 def _metrics(rows: Sequence[str]) -> Any:
-    """One output of each kind; the metrics of the rows on the one that they are made for."""
+    """Return a model with an output for each type of metric. The metric of each row is attached to the output that
+    suits it.
+    """
     keras = _keras()
     keras.utils.set_random_seed(7)
     layers = keras.layers
@@ -303,7 +307,7 @@ def _callbacks(row: str, directory: str) -> list[Any]:
 
 
 def trials() -> list[Trial]:
-    """Optimizers and callbacks each alone, losses and metrics together."""
+    """Return trials: one for each optimizer and callback, one for all losses, and one for all metrics."""
     found = [Trial("optimizers", (row,), _optimized, _words_and_numbers, is_whole=True) for row in OPTIMIZERS]
     found.append(Trial("losses", tuple(LOSSES), _losses, _losses_data))
     found.append(Trial("metrics", tuple(METRICS), _metrics, _metrics_data))

@@ -1,4 +1,4 @@
-"""A real kernel whose cells tests run, with the outputs that a notebook would keep."""
+"""A real kernel in which tests run cells, with the outputs that a notebook would store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..patience import left_s
 
 
 class Notebook:
-    """Runs cells one after another. A context manager: the kernel ends with it."""
+    """Runs cells one after another. A context manager, at the end of which the kernel is shut down."""
 
     def __init__(self) -> None:
         self._notebook = new_notebook()
@@ -27,7 +27,9 @@ class Notebook:
         self._context.__exit__(*error)
 
     def saved(self, *, state: bool = False) -> Any:
-        """A copy of the notebook as it would be saved now; with ``state``, with that of its widgets."""
+        """Return a copy of the notebook as it would be saved now. With ``state``, the copy includes the state of its
+        widgets.
+        """
         found = copy.deepcopy(self._notebook)
         if state:
             self._client.set_widgets_metadata()
@@ -36,30 +38,30 @@ class Notebook:
         return found
 
     def run(self, source: str) -> Any:
-        """The cell as it is after its run, which must not fail."""
+        """Run a cell, which must not fail. Return the cell with its outputs."""
         cell = self._run(source)
         failed = ["\n".join(output.traceback) for output in cell.outputs if output.output_type == "error"]
         assert not failed, f"The cell fails:\n{source}\n{failed[0]}"
         return cell
 
     def value(self, source: str) -> str:
-        """The text of the cell's value."""
+        """Run a cell, and return its value as text."""
         (result,) = [output for output in self.run(source).outputs if output.output_type == "execute_result"]
         text: str = result.data["text/plain"]
         return text
 
     def printed(self, source: str, stream: str = "stdout") -> str:
-        """What the cell prints, whether it fails or not."""
+        """Run a cell, which may fail, and return what it prints."""
         return "".join(o.text for o in self._run(source).outputs if o.output_type == "stream" and o.name == stream)
 
     def displayed(self, source: str) -> dict[str, Any]:
-        """The bundle of the cell's one display."""
+        """Run a cell with a single display output, and return the output's MIME bundle."""
         (output,) = [o for o in self.run(source).outputs if o.output_type == "display_data"]
         data: dict[str, Any] = output.data
         return data
 
     def error(self, source: str) -> str:
-        """What a failing cell shows."""
+        """Run a cell that fails, and return its traceback."""
         (output,) = [output for output in self._run(source).outputs if output.output_type == "error"]
         return "\n".join(output.traceback)
 

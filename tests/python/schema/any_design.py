@@ -1,4 +1,4 @@
-"""Designs for property-based tests: any value that the structs' types allow."""
+"""Designs for property-based tests, with all values that the types of the structs permit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_dtf.schema.text import MAX_WHOLE, InvalidText
 
 whole = st.integers(-MAX_WHOLE, MAX_WHOLE)
 number = st.floats(allow_nan=False, allow_infinity=False)
-# Names that meet now and then, or else references would never hold.
+# Names that sometimes coincide, because otherwise references would never be valid.
 name = st.sampled_from(["a", "b", "worker", "ps", "a/b", "a.b", "3", "/job:worker/task:1/device:CPU:0"]) | st.text()
 free = st.recursive(st.none() | st.booleans() | whole | number | name, lambda inside: st.dictionaries(name, inside))
 
@@ -49,13 +49,13 @@ _CHECKED: dict[type[msgspec.Struct], dict[str, st.SearchStrategy[Any]]] = {
         "overhead_s": _positive,
     },
 }
-"""What the structs themselves refuse is never made."""
+"""Strategies for values that the structs validate themselves, so that no invalid ones are generated."""
 
 designs: st.SearchStrategy[Design] = _struct(Design, version=st.just(VERSION))
 
 
 def attempt(read: Callable[[str], Any], text: str) -> tuple[Any, InvalidText | None]:
-    """What the text is read as, or why it is refused."""
+    """Return the result of reading the text, or the reason why it is refused."""
     try:
         return read(text), None
     except InvalidText as error:
@@ -63,6 +63,6 @@ def attempt(read: Callable[[str], Any], text: str) -> tuple[Any, InvalidText | N
 
 
 def is_in(text: str, error: InvalidText) -> bool:
-    """Whether an error is at a place that the text has."""
+    """Return whether the position of an error exists in the text."""
     lines = text.split("\n")
     return 1 <= error.line <= len(lines) and 1 <= error.column <= len(lines[error.line - 1]) + 1

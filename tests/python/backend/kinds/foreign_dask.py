@@ -1,4 +1,6 @@
-"""A Dask scheduler and workers that somebody else runs: started by Dask's own commands, and looked at from outside."""
+"""A Dask scheduler and workers that somebody else runs: they are started with Dask's own commands and inspected from
+outside.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from jupyter_dtf import tensorflow_chatter
 from jupyter_dtf.backend.cluster.certificates import temporary_security
 from tests.python import patience
 
-# What is run there does not have to be importable there.
+# The scheduler and the workers need not be able to import the functions that run there.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 STARTER = "import sys; from distributed.cli.dask_{0} import main; sys.argv[0] = 'dask {0}'; main()"
@@ -27,7 +29,7 @@ WITHOUT_SERVER = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
 
 
 class ForeignDask:
-    """Of a directory of its own; with certificates, if ``tls``."""
+    """A scheduler and its workers, with a separate directory. With certificates if ``tls``."""
 
     def __init__(self, directory: Path, *, tls: bool) -> None:
         self._directory = directory
@@ -50,12 +52,14 @@ class ForeignDask:
 
     @property
     def options(self) -> dict[str, Any]:
-        """As they are given to the kind ``address``."""
+        """The options of the kind ``address``."""
         return {"address": self.address, **self.files}
 
     @staticmethod
     def certificates(directory: Path) -> dict[str, str]:
-        """Files of an authority, and of a certificate and its key."""
+        """Create files with a certificate authority, and with a certificate and its key. Return their paths as options
+        of the kind ``address``.
+        """
         made: Any = temporary_security()
         files = {"ca_file": made.tls_ca_file, "cert_file": made.tls_client_cert, "key_file": made.tls_client_key}
         for name, text in files.items():
@@ -77,14 +81,14 @@ class ForeignDask:
             )
 
     def start_worker(self, name: str, *, has_package: bool = True) -> None:
-        """``dask worker``, with jupyter_dtf installed or not; waits until the scheduler has it."""
+        """Start ``dask worker``, with or without jupyter_dtf installed, and wait until the scheduler knows it."""
         environment = {} if has_package else {"PYTHONPATH": str(self._without_package())}
         flags = ["--name", name, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny"]
         self._start(name, [self.address, *flags], **environment)
         patience.until(lambda: name in self.workers, lambda: f"the worker {name}: {self.log(name)}")
 
     def _without_package(self) -> Path:
-        """Everything that is installed here, but this package."""
+        """Return a directory with everything that is installed here, except this package."""
         bare = self._directory / "bare"
         if not bare.exists():
             bare.mkdir()
@@ -95,7 +99,7 @@ class ForeignDask:
 
     @property
     def workers(self) -> dict[str, int]:
-        """The names of the workers that the scheduler has, with their process ids."""
+        """The process ids of the scheduler's workers, keyed by the workers' names."""
         found: dict[str, int] = self.client.run_on_scheduler(workers_of)
         return found
 
@@ -106,7 +110,7 @@ class ForeignDask:
         self._processes[name].send_signal(number)
 
     def state(self) -> dict[str, Any]:
-        """What clusters could leave behind: in the scheduler, in the workers by their names, on this machine."""
+        """Return everything in the scheduler, and in the workers, keyed by name, that clusters could leave behind."""
         scheduler: dict[str, Any] = self.client.run_on_scheduler(state_of)
         workers = self.client.run(state_of).values()
         return {"scheduler": scheduler, **{worker["name"]: worker for worker in workers}}
@@ -119,7 +123,7 @@ class ForeignDask:
 
     def close(self) -> None:
         self.client.close()
-        for name in reversed(list(self._processes)):  # Dask's workers may hang if their scheduler goes first
+        for name in reversed(list(self._processes)):  # Dask's workers may hang if their scheduler ends first
             self.stop(name)
 
 
@@ -128,7 +132,7 @@ def workers_of(dask_scheduler: Any) -> dict[str, int]:
 
 
 def state_of(dask_scheduler: Any = None, dask_worker: Any = None) -> dict[str, Any]:
-    """What a scheduler or a worker has of others."""
+    """Return what others could have added to a scheduler or a worker."""
     server = dask_scheduler or dask_worker
     kept = ("handlers", "stream_handlers", "plugins", "worker_plugins", "extensions", "services")
     return {

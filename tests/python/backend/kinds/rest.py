@@ -1,4 +1,4 @@
-"""A cluster that gives its hosts back while nothing runs, whatever its kind."""
+"""Checks that a cluster of any kind releases its hosts while nothing runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.python.clusters import wait_for
 
 
 def rests_and_wakes(kind: str, options: Mapping[str, Any], given_back: Callable[[], None]) -> None:
-    """A cluster of two hosts goes down to one, and has both for the next run. ``given_back()`` waits for the first."""
+    """Check that a cluster of two hosts is scaled down to one while it is idle, and has both again for the next run.
+    ``given_back()`` waits until a host has been released.
+    """
     with dtf.Cluster(backend=kind, jobs={"worker": 2}, **options, idle_minutes=0.01, least_hosts=1) as cluster:
         assert cluster.run(where).result() == ["worker:0", "worker:1"]
         info = wait_for(cluster, lambda info: len(info.hosts) == 1 and not info.coming)

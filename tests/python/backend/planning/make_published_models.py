@@ -1,7 +1,7 @@
-"""Writes ``published_models.json``: the layers of published networks, from keras.applications, without their weights.
+"""Writes ``published_models.json``: the layers of published networks from keras.applications, without their weights.
 
-``python tests/python/backend/planning/make_published_models.py``. AlexNet, which Keras has not got, is built here as
-TensorFlow's benchmarks of 2017 had it. The tests read the file, and import no TensorFlow.
+Run it with ``python tests/python/backend/planning/make_published_models.py``. AlexNet, which Keras does not have, is
+built here as in TensorFlow's benchmarks of 2017. The tests read the file, so they need not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ FILE = Path(__file__).with_name("published_models.json")
 
 
 def alexnet() -> Any:
-    """One replica, 224 x 224, as in ``tf_cnn_benchmarks`` (after Krizhevsky 2014, arXiv:1404.5997)."""
+    """Return AlexNet for inputs of 224 x 224, as in ``tf_cnn_benchmarks`` (one replica, after Krizhevsky 2014,
+    arXiv:1404.5997).
+    """
     import keras
 
     conv = keras.layers.Conv2D

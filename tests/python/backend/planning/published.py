@@ -1,6 +1,7 @@
-"""Published scaling figures, and the same by the laws of ``backend.planning``: both sides of the table in the docs.
+"""Published scaling figures, and their forecasts by ``backend.planning``: both columns of the table in the
+documentation.
 
-Pure. Nothing is fitted to a row: the constants are those of ``devices_table`` and ``networks``, the same for all rows.
+Pure. Nothing is fitted to a single row: all rows use the same constants, those of ``devices_table`` and ``networks``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ GOYAL = "arXiv:1706.02677"
 
 @dataclass(frozen=True)
 class Row:
-    """One published figure: ``published`` and ``forecast`` are images a second, or an efficiency from 0 to 1."""
+    """One published figure. ``published`` and ``forecast`` are images per second, or an efficiency from 0 to 1."""
 
     source: str
     what: str
@@ -48,7 +49,7 @@ Law = Callable[[int], float]
 
 
 def graph(name: str) -> LayerGraph:
-    """The layers of a published network, in their order."""
+    """Return the layers of a published network, in order."""
     layers = [
         Layer(
             id=f"{number}",
@@ -67,13 +68,15 @@ def graph(name: str) -> LayerGraph:
 
 
 def work(name: str, device: str, batch: int, images_per_s: float = 0.0) -> Workload:
-    """By the data sheet; ``images_per_s``: as fast as one device was measured to be."""
+    """Return a network's workload according to the device's data sheet. With ``images_per_s``, it is scaled so that one
+    device reaches this measured rate.
+    """
     found = workload.published(graph(name), DEVICES[device], "fp32")
     return found.scaled(batch / images_per_s / found.compute_s(batch)) if images_per_s else found
 
 
 def ring(name: str, device: str, batch: int, fabric: Fabric, rate: float = 0.0) -> Law:
-    """Images a second by all-reduce, as a function of the number of devices."""
+    """Return images per second with all-reduce, as a function of the number of devices."""
     done = work(name, device, batch, rate)
 
     def images(count: int) -> float:
@@ -85,7 +88,9 @@ def ring(name: str, device: str, batch: int, fabric: Fabric, rate: float = 0.0) 
 
 
 def servers(name: str, device: str, batch: int, per_byte_s: Law, rate: float = 0.0) -> Law:
-    """The same by TensorFlow's parameter servers. ``per_byte_s``: of the busiest link, by the number of devices."""
+    """Return the same with TensorFlow's parameter servers. ``per_byte_s`` returns the seconds per byte on the busiest
+    link, for a number of devices.
+    """
     done = work(name, device, batch, rate)
 
     def images(count: int) -> float:
@@ -104,7 +109,7 @@ NOT_THERE = link(NETWORKS["10gbit"], "tcp")
 
 
 def uber(transport: str) -> Fabric:
-    """128 servers of 4 Pascal GPUs, 25 Gbit/s."""
+    """128 machines with 4 Pascal GPUs each, connected at 25 Gbit/s."""
     return Fabric(PCIE, link(NETWORKS["25gbit"], transport), 4, "")
 
 
@@ -113,17 +118,21 @@ DGX1 = Fabric(NVLINK, NOT_THERE, 8, "")
 
 
 def by_cpu(count: int) -> float:
-    """Variables in the memory of a server whose GPUs reach it over four ways, two GPUs over each of them."""
+    """Return the seconds per byte if variables are in the memory of a machine that its GPUs reach over four paths, with
+    two GPUs on each path.
+    """
     return max(1.0, count / 4) / PCIE.bytes_per_s
 
 
 def ec2(most: int) -> Law:
-    """Instances of 8 GPUs, which sum up first, and at most so many parameter servers on some of them; 10 Gbit/s."""
+    """Return the seconds per byte for instances of 8 GPUs, which first sum their own gradients, with at most ``most``
+    parameter servers on these instances; 10 Gbit/s.
+    """
 
     def per_byte_s(count: int) -> float:
         instances = max(1, count // 8)
         parts = min(instances, most)
-        busiest = max(1 - 1 / parts, (instances - 1) / parts)  # an instance's own part does not travel
+        busiest = max(1 - 1 / parts, (instances - 1) / parts)  # an instance does not send its own part
         return by_cpu(8) + busiest / link(NETWORKS["10gbit"], "tcp").bytes_per_s
 
     return per_byte_s
@@ -151,7 +160,7 @@ EC2: dict[str, tuple[int, int, dict[int, float]]] = {
 
 
 def rows() -> Iterator[Row]:
-    """All figures, in the order of the table."""
+    """Yield all figures, in the order of the table."""
     for device, figures in (("P100", P100), ("K80", K80)):
         for name, (batch, measured) in figures.items():
             done = work(name, device, batch)
@@ -191,7 +200,7 @@ def rows() -> Iterator[Row]:
 
 
 def table() -> str:
-    """All rows as docs/forecast.md has them."""
+    """Return all rows as in docs/forecast.md."""
     lines = ["| published by | what | model | devices | published | forecast | off |", "|---|---|---|---|---|---|---|"]
     for row in rows():
         form = (lambda value: f"{value:.0%}") if row.unit == "efficiency" else (lambda value: f"{value:.4g}")

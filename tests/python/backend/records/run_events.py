@@ -1,4 +1,4 @@
-"""Runs and events for the tests of this folder."""
+"""Runs and events for the tests in this folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def points(
     attempt: int = 0,
     begun: float = T0,
 ) -> Points:
-    """One point per row, a second apart."""
+    """Return an event with one point per row, at intervals of one second."""
     data = b"".join(
         msgspec.msgpack.encode(
             Point(step=float(steps[i] if steps else first + i), time=begun + first + i, values=dict(row))
@@ -36,7 +36,7 @@ def points(
 
 
 def short_run(end: RunState = RunState.SUCCEEDED) -> list[AnyEvent]:
-    """The events of a run of two tasks that reports three losses each."""
+    """Return the events of a run of two tasks, each of which reports three losses."""
     events: list[AnyEvent] = [RunChanged(time=T0, state=RunState.LAUNCHING)]
     events += [
         TaskChanged(time=T0 + 1, task=f"worker:{i}", state=TaskState.RUNNING, host=f"h{i}", pid=10 + i) for i in (0, 1)

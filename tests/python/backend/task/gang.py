@@ -1,4 +1,4 @@
-"""Real TensorFlow processes without a cluster: forks of one warm process, each with a context, one thread each."""
+"""Real TensorFlow processes without a cluster: forks of one warm process, each with a context and a single thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jupyter_dtf.schema.cluster import ClusterSpec
 
 from ...patience import left_s
 
-sys.path.insert(0, str(Path(__file__).parents[5]))  # where the processes find this module, by its full name
+sys.path.insert(0, str(Path(__file__).parents[5]))  # so that the processes can import this module by its full name
 
 _processes = multiprocessing.get_context("forkserver")
 PRELOADED = (
@@ -41,19 +41,23 @@ PRELOADED = (
         )
     ),
 )
-"""What a gang finds imported. The server that forks it passes over names that it does not find: a test holds them."""
+"""The modules that the tasks of a gang find imported. The server that forks them ignores names that it does not find,
+so a test checks these names.
+"""
 
 _processes.set_forkserver_preload(list(PRELOADED))
 
 _servers: list[Any] = []
 _lines: list[Any] = []
-"""In a task: what the first one writes to, one for each of the others; and what each of those reads from."""
+"""In the first task, the connections to the other tasks, to which it writes. In each other task, the one connection
+that it reads from.
+"""
 _pickling = threading.Lock()
 
 
 @dataclass
 class FakeContext:
-    """What ``fit`` uses of a Context, keeping all that is said."""
+    """The part of a Context that ``fit`` uses. It records everything that is reported."""
 
     rank: int
     size: int
@@ -68,7 +72,7 @@ class FakeContext:
     stop_at_step: int = 0
     tracer: Any = None
     servers: int = 0
-    """How many of the tasks, the last ones by rank, are of the job ps."""
+    """The number of tasks of the job ps. They have the highest ranks."""
     secret: str = "5e" * 32
     links: list[str] = field(default_factory=list)
     between_machines: str = "tcp"
@@ -82,9 +86,10 @@ class FakeContext:
     removed: list[int] = field(default_factory=list)
 
     def by_one_client(self, make: Callable[[], bytes]) -> bytes:
-        """What ``make`` returns on the first task, which plays the client, for every task. Raises what it raises there.
+        """Call ``make`` on the first task, which acts as the client. Return its result, or raise its exception, in
+        every task.
 
-        All tasks call it, equally often.
+        All tasks must call this equally often.
         """
         if self.rank:
             try:
@@ -98,10 +103,10 @@ class FakeContext:
                 made, error = b"", raised
             message = cloudpickle.dumps((made, error))
             for line in _lines:
-                with contextlib.suppress(BrokenPipeError):  # a task that has died says so by itself
+                with contextlib.suppress(BrokenPipeError):  # the death of a task is detected elsewhere
                     line.send_bytes(message)
         if error is not None:
-            raise error  # the others, too
+            raise error  # in the other tasks, too
         return bytes(made)
 
     @property
@@ -111,21 +116,21 @@ class FakeContext:
 
     @property
     def gang(self) -> list[str]:
-        """As ``tasks``: none is missing."""
+        """The same as ``tasks``: no task is missing."""
         return self.tasks
 
     @property
     def stop_requested(self) -> threading.Event:
-        """Nobody sets it: a task that is to stop is told by itself."""
+        """An event that nobody sets: a task that has to stop sets ``should_stop`` itself."""
         return threading.Event()
 
     @property
     def checkpoint_wanted(self) -> threading.Event:
-        """Nobody sets it: no machine of a gang is to go."""
+        """An event that nobody sets: no machine of a gang is about to be taken away."""
         return threading.Event()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what a server wants to hear of."""
+        """Leave out the function that a parameter server sets in order to be notified."""
         return {name: value for name, value in vars(self).items() if name != "on_without"}
 
     @property
@@ -150,7 +155,7 @@ class FakeContext:
 
     @property
     def server(self) -> Any:
-        """This task's TensorFlow server, which is up until the gang has ended; ``join`` does not wait for that."""
+        """This task's TensorFlow server, which runs until the gang has ended. Its ``join`` returns immediately."""
         if not _servers:
             import tensorflow as tf
 
@@ -194,18 +199,19 @@ def run_gang(
     servers: int = 0,
     machines: list[str] | None = None,
 ) -> list[Any]:
-    """``function(ctx)`` in ``size`` processes at once; their results by rank, None for one that died if it may.
+    """Call ``function(ctx)`` in ``size`` processes at the same time. Return the results in rank order.
 
-    The last ``servers`` of them are of the job ps. ``machines``: where, by rank, they are to think that they are.
+    If ``may_die``, the result of a process that has died is None. The last ``servers`` processes are of the job ps.
+    ``machines`` contains the machine that each process considers itself to be on, in rank order.
 
-    Raises what the first of them to fail raised. None of the processes is left.
+    Raises the exception of the first process that fails. All processes have ended when this function returns.
     """
     with Gang(size, function, servers, machines) as gang:
         return _collect(gang.started, may_die)
 
 
 class Gang:
-    """Processes that run a function, as ``run_gang`` has them, for as long as the context lasts."""
+    """The processes in which ``run_gang`` calls a function. They are killed at the end of the context."""
 
     def __init__(
         self, size: int, function: Callable[[Any], Any], servers: int = 0, machines: list[str] | None = None
@@ -215,7 +221,7 @@ class Gang:
         self._servers = servers
         self._machines = machines or ["here"] * size
         self.started: list[Any] = []
-        """By rank the process, and where its result will come from."""
+        """In rank order: the process, and the connection that delivers its result."""
 
     def __enter__(self) -> Gang:
         self._directory = directory = Path(tempfile.mkdtemp(prefix="jupyter_dtf-test-", dir="/dev/shm"))
@@ -232,7 +238,7 @@ class Gang:
             process = _processes.Process(target=_task, args=(there, self._payload, ctx, endpoints, lines), daemon=True)
             process.start()
             there.close()
-            for line in lines:  # the first task's end is where the others notice it
+            for line in lines:  # the others notice the end of the first task only if no copy stays open
                 line.close()
             self.started.append((process, here))
         return self
@@ -248,16 +254,18 @@ class Gang:
 
 
 def forked(function: Callable[..., None], *args: Any) -> Any:
-    """A process that runs a function of a module, and has imported what the tasks of a gang have."""
+    """Start a process that runs a function of a module and finds the same modules imported as the tasks of a gang."""
     process = _processes.Process(target=function, args=args)
     process.start()
     return process
 
 
 def _by_value(function: Callable[[Any], Any]) -> bytes:
-    """The function with what it uses of its test module, which the processes need not be able to import."""
+    """Pickle a function together with what it uses from its test module, which the processes need not be able to
+    import.
+    """
     module = sys.modules[function.__module__]
-    with _pickling:  # two threads may have a gang each
+    with _pickling:  # each of two threads may start a gang
         cloudpickle.register_pickle_by_value(module)
         try:
             return bytes(cloudpickle.dumps(function))
@@ -291,7 +299,7 @@ def _collect(started: list[Any], may_die: bool) -> list[Any]:
 
 def _task(conn: Any, payload: bytes, ctx: FakeContext, endpoints: list[str], lines: list[Any]) -> None:
     _lines[:] = lines
-    gc.freeze()  # as in the warm process: collecting garbage need not look through all of TensorFlow each time
+    gc.freeze()  # as in the warm process: the garbage collector need not scan all of TensorFlow each time
     gc.set_threshold(50_000, 20, 20)
     jobs: dict[str, list[str]] = {}
     for task, endpoint in zip(ctx.tasks, endpoints, strict=True):
@@ -312,14 +320,15 @@ def _task(conn: Any, payload: bytes, ctx: FakeContext, endpoints: list[str], lin
     conn.send_bytes(cloudpickle.dumps(answer))
     conn.close()
     if _servers or (answer[0] and serves_collectives()):
-        signal.pause()  # until run_gang ends it
+        signal.pause()  # until the gang is closed
     os._exit(0)
 
 
 def optimize_graphs(on: bool) -> None:
-    """Whether TensorFlow optimizes what is traced here from now on, for which it takes most of a small training's time.
+    """Set whether TensorFlow optimizes the functions that are traced in this process from now on. Optimizing takes most
+    of the time of a small training run.
 
-    Users have it: so have tests on real clusters, and whole models of the matrix.
+    Users have this optimization, and so do tests on real clusters and the whole models of the matrix.
     """
     import tensorflow as tf
 
@@ -327,7 +336,7 @@ def optimize_graphs(on: bool) -> None:
 
 
 def _reserve() -> socket.socket:
-    """A port that stays ours until TensorFlow binds it too."""
+    """Reserve a port until TensorFlow binds it, too."""
     reserved = socket.socket()
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     reserved.bind(("127.0.0.1", 0))
@@ -335,7 +344,9 @@ def _reserve() -> socket.socket:
 
 
 def divide_cpu(count: int) -> None:
-    """Divide the CPU of this process into as many devices, before TensorFlow has started: one for each replica."""
+    """Divide this process's CPU into ``count`` devices, one for each replica. Must be called before TensorFlow has
+    started.
+    """
     import tensorflow as tf
 
     (cpu,) = tf.config.list_physical_devices("CPU")

@@ -1,4 +1,4 @@
-"""Models in files that do something when they are loaded: each writes a marker file, if what it brings is run."""
+"""Model files that do something when they are loaded: each writes a marker file if any code that it contains is run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DENSE = {"module": "keras.layers", "class_name": "Dense", "config": {"units": 2}
 
 
 def saved_model_that_writes(path: Path, marker: Path) -> None:
-    """A SavedModel with a resource whose initializer writes a file, and a signature like any other."""
+    """Write a SavedModel with a resource whose initializer writes a file, and with an ordinary signature."""
 
     class Writes(tf.saved_model.experimental.TrackableResource):
         def _create_resource(self) -> Any:
@@ -40,14 +40,14 @@ def saved_model_that_writes(path: Path, marker: Path) -> None:
 
 
 def keras_file(path: Path, layer: Any, **more: Any) -> None:
-    """A ``.keras`` file of a Sequential with this layer, by its configuration."""
+    """Write a ``.keras`` file of a Sequential that contains a layer with this configuration."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("config.json", json.dumps(sequential(layer) | more))
         archive.writestr("metadata.json", json.dumps({"keras_version": keras.__version__}))
 
 
 def h5_file(path: Path, layer: Any, training: Any = None) -> None:
-    """An ``.h5`` file of a Sequential with this layer, by its configuration."""
+    """Write an ``.h5`` file of a Sequential that contains a layer with this configuration."""
     with h5py.File(path, "w") as file:
         file.attrs["keras_version"] = keras.__version__
         file.attrs["backend"] = "tensorflow"
@@ -73,7 +73,7 @@ def sequential(layer: Any) -> dict[str, Any]:
 
 
 def lambda_that_writes(marker: Path) -> dict[str, Any]:
-    """A Lambda layer with its bytecode, as Keras writes it."""
+    """Return the configuration of a Lambda layer with its bytecode, as Keras writes it."""
     name = str(marker)
     layer = keras.layers.Lambda(lambda x: (tf.io.write_file(name, "written"), x)[1] if name else x)
     config: dict[str, Any] = keras.saving.serialize_keras_object(layer)
@@ -81,25 +81,25 @@ def lambda_that_writes(marker: Path) -> dict[str, Any]:
 
 
 def of_module(module: Path, marker: Path) -> dict[str, Any]:
-    """A layer of a module that writes when it is imported."""
+    """Return the configuration of a layer from a module that writes a file when it is imported."""
     module.write_text(f"open({str(marker)!r}, 'w').close()\n")
     return {"module": module.stem, "class_name": "Layer", "config": {}, "registered_name": f"{module.stem}>Layer"}
 
 
 def of_saved_model(path: Path) -> dict[str, Any]:
-    """A layer that loads a SavedModel by its path."""
+    """Return the configuration of a layer that loads a SavedModel from a path."""
     config = {"filepath": str(path), "call_endpoint": "serving_default", "name": "tfsm", "dtype": "float32"}
     return {"module": "keras.layers", "class_name": "TFSMLayer", "config": config, "registered_name": None}
 
 
 def of_function(name: str) -> dict[str, Any]:
-    """A layer whose activation is a function that somebody has registered."""
+    """Return the configuration of a layer whose activation is a registered function."""
     function = {"module": None, "class_name": "function", "config": name, "registered_name": name}
     return {**DENSE, "config": {"units": 2, "activation": function}}
 
 
 def of_vocabulary(path: Path) -> dict[str, Any]:
-    """A layer that reads its vocabulary from a file by its path."""
+    """Return the configuration of a layer that reads its vocabulary from a file at a path."""
     return {**DENSE, "class_name": "StringLookup", "config": {"vocabulary": str(path)}}
 
 

@@ -1,4 +1,6 @@
-"""Models that have to come back from their description as they were, each with something that is easily lost."""
+"""Models that must be the same after they have been rebuilt from their description. Each has something that is easily
+lost.
+"""
 
 from __future__ import annotations
 
@@ -254,7 +256,7 @@ def _power(y: Any, pred: Any, power: float) -> Any:
 
 
 class _Cube:
-    """A callable of no configuration."""
+    """A callable without a configuration."""
 
     def __init__(self, factor: float) -> None:
         self.factor = factor

@@ -1,6 +1,6 @@
-"""A kind of cluster as another package has it: Dask's own ``dask worker``, one process for each host, on this machine.
+"""A kind of cluster in a separate package: Dask's own command, ``dask worker``, starts each host on this machine.
 
-It knows nothing of this project but the contract.
+It uses nothing of jupyter_dtf except the interface of kinds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NannyKind(Kind):
             flags += [flag, str(path)]
 
         class Nanny(ProcessInterface):
-            """``dask worker``, which starts a nanny and its worker."""
+            """A process of ``dask worker``, which starts a nanny and its worker."""
 
             process: Process
 
@@ -69,7 +69,7 @@ class NannyKind(Kind):
                 await self.process.wait()
                 await super().close()
 
-        os.environ["DASK_DISTRIBUTED__WORKER__DAEMON"] = "False"  # tasks' processes are the worker's descendants
+        os.environ["DASK_DISTRIBUTED__WORKER__DAEMON"] = "False"  # a daemon could not start the processes of tasks
         return await SpecCluster(
             workers={},
             scheduler={

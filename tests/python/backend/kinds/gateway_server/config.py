@@ -1,4 +1,4 @@
-"""Of a dask-gateway-server for tests: its clusters are processes of this machine and this user."""
+"""The configuration of a dask-gateway-server for tests. Its clusters are processes of this machine and this user."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 - what traitle
 def configure(options: Any) -> dict[str, Any]:
     made: dict[str, Any] = {"worker_cores": options.worker_cores, "cluster_max_workers": options.most_workers or None}
     environment = dict(os.environ)
-    if options.profile == "bare":  # an image without this package
+    if options.profile == "bare":  # like an image without this package
         environment["PYTHONPATH"] = os.environ["GATEWAY_BARE"]
     if options.profile == "broken":
         made["scheduler_cmd"] = [sys.executable, "-c", "raise SystemExit('no such thing')"]

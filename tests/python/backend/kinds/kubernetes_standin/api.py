@@ -1,6 +1,7 @@
-"""A stand-in for a Kubernetes with Dask's operator: its API by HTTP, in a thread; its pods are processes (``kubelet``).
+"""A substitute for Kubernetes with Dask's operator. Its HTTP API runs in a thread, and its pods are processes
+(``kubelet``).
 
-What becomes of a ``DaskCluster`` is built by the real operator's own functions.
+The resources that a ``DaskCluster`` creates are built by the real operator's own functions.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Refusal(Exception):
 
 
 class Standin:
-    """One Kubernetes. Its user ``good`` may do anything, ``reader`` may only look."""
+    """One Kubernetes cluster. The user ``good`` may do anything, the user ``reader`` may only read."""
 
     namespaces = ("default", "science")
 
@@ -42,9 +43,9 @@ class Standin:
         self.kept: dict[tuple[str, str], dict[str, Resource]] = {}
         self.kubelets: dict[str, Kubelet] = {}
         self.failures: list[str] = []
-        """What the operator could not do."""
+        """What the operator has failed to do."""
         self.forwards = 0
-        """Ports that have been forwarded by the API."""
+        """The number of ports that the API has forwarded."""
         self._background: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -152,7 +153,7 @@ class Standin:
             raise Refusal(404, "the server could not find the requested resource")
 
     async def _forward(self, request: web.Request, kubelet: Kubelet) -> web.WebSocketResponse:
-        """As Kubernetes does: each channel begins with its port, channel 0 is what is said."""
+        """Forward a port as Kubernetes does: each channel begins with its port, and channel 0 carries the data."""
         self.forwards += 1
         socket = web.WebSocketResponse()
         await socket.prepare(request)
@@ -217,13 +218,13 @@ class Standin:
             self._begin(self._look_whether_idle(namespace, name))
 
     def _balance(self, namespace: str, service: Resource) -> None:
-        """A load balancer has its address some time after it has been asked for: here, at the next look."""
+        """Give a load balancer its address. As in Kubernetes, it has none at first. It gets one at the next read."""
         if service["spec"]["type"] == "LoadBalancer":
             address = self.address_of(namespace, service["metadata"]["name"])
             service["status"] = {"loadBalancer": {"ingress": [{"ip": address}]}}
 
     def address_of(self, namespace: str, service: str) -> str:
-        """Where the newest pod behind a service listens; empty where there is no such service."""
+        """Return the address of the newest pod behind a service; empty if there is no such service."""
         if not (found := self.kept[("services", namespace)].get(service)):
             return ""
         pod = _chosen(self.kept["pods", namespace], _selector(found["spec"]["selector"]))[-1]
@@ -242,7 +243,7 @@ class Standin:
             self._create("deployments", namespace, deployment)
 
     async def _look_whether_idle(self, namespace: str, name: str) -> None:
-        """As the operator's timer, without its patience."""
+        """Delete a cluster that is idle, like the operator's timer, but without its delay."""
         while name in self.kept[("daskclusters", namespace)]:
             for pod in _chosen(self.kept.get(("pods", namespace), {}), f"dask.org/cluster-name={name}"):
                 if pod["metadata"]["labels"]["dask.org/component"] == "scheduler":
@@ -281,7 +282,7 @@ class Standin:
         self.kept["pods", namespace].pop(name)
 
     def evict(self, component: str, *, again: bool = True) -> None:
-        """The node of a pod has no room any more; ``again``: another pod takes its place."""
+        """Evict a pod, as for lack of memory on its node. If ``again``, another pod takes its place."""
 
         async def evict() -> None:
             (namespace,) = {where for kind, where in self.kept if kind == "pods"}
@@ -298,7 +299,7 @@ class Standin:
 
     @property
     def left(self) -> list[str]:
-        """All that exists, and every process."""
+        """All resources and all processes that exist."""
         found = [f"{kind}/{name}" for (kind, _), kept in self.kept.items() for name in kept]
         return [*found, *self.kubelets]
 

@@ -1,4 +1,4 @@
-"""Pods as processes of this machine: each has an address of the loopback network for itself."""
+"""Pods as processes of this machine. Each pod has its own address on the loopback network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _numbers = iter(range(2, 250))
 
 
 class Kubelet:
-    """Runs one pod and writes its status. ``secret(name)`` gives a secret's files, ``resolve(name)`` an address."""
+    """Runs one pod and updates its status. ``secret(name)`` returns the files of a secret, ``resolve(name)`` an
+    address.
+    """
 
     def __init__(
         self,
@@ -121,7 +123,9 @@ class Kubelet:
         return {variable["name"]: value(variable) for variable in self.container["env"]}
 
     def _command(self, environment: dict[str, str]) -> list[str]:
-        """As Kubernetes puts variables into it; its first word is a Python of this machine."""
+        """Return the container's command with its variables and mount paths replaced. Its first word is a Python of
+        this machine.
+        """
         files = {mount["name"]: mount["mountPath"] for mount in self.container["volumeMounts"]}
         mounted = {}
         for volume in self.pod["spec"]["volumes"]:
@@ -148,7 +152,7 @@ class Kubelet:
             self.log += line.decode(errors="replace")
 
     async def _probe(self, last: dict[str, Any]) -> None:
-        """Ready, as its probe says; without one as soon as it runs."""
+        """Mark the pod as ready when its readiness probe succeeds; without a probe, as soon as it runs."""
         self._status("Running", {"running": {}}, last=last)
         ports = {port["name"]: port["containerPort"] for port in self.container.get("ports", [])}
         if probe := self.container.get("readinessProbe"):
@@ -161,7 +165,7 @@ class Kubelet:
         return (await self.ask(port, path)).startswith("HTTP/1.0 200")
 
     async def ask(self, port: int, path: str) -> str:
-        """What the pod answers by HTTP; empty where it does not."""
+        """Return the pod's response to an HTTP request; empty if there is none."""
         try:
             reader, writer = await asyncio.open_connection(self.address, port)
         except OSError:

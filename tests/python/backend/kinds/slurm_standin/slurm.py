@@ -1,6 +1,6 @@
-"""In place of Slurm's commands: a job is a process group on this machine, and a queue is a directory.
+"""A substitute for Slurm's commands: a job is a process group on this machine, and a queue is a directory.
 
-``sbatch``, ``squeue`` and ``scancel`` are links to this file. The directory is in the environment (``STANDIN_SLURM``).
+``sbatch``, ``squeue`` and ``scancel`` are copies of this file. The directory is in the environment (``STANDIN_SLURM``).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def squeue(*flags: str) -> int:
 
 
 def scancel(number: str, reason: str = "") -> int:
-    """``reason``: the walltime's, which a test has come."""
+    """Cancel a job. ``reason`` is written to the job's output, such as the one for a walltime that is over."""
     if reason:
         with open(there / f"{number}.err", "a") as file:
             print(

@@ -1,4 +1,4 @@
-"""Models whose layers keep something of a call: added losses, activity regularizers, tensors in attributes."""
+"""Models whose layers keep results of a call: added losses, activity regularizers, tensors in attributes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _masked() -> Any:
 
 
 def _nested() -> Any:
-    """A loss added by a layer of a model within a model within the model."""
+    """A loss that is added by a layer two models deep inside the model."""
     import keras
 
     class Added(keras.layers.Layer):
@@ -61,7 +61,9 @@ def _nested() -> Any:
 
 
 def _remembering() -> Any:
-    """What a call has left in attributes of layers and of the model is used after its loss, and after the update."""
+    """The tensors that a call has left in attributes of layers and of the model are used in the loss, and after the
+    update.
+    """
     import keras
 
     class Remembering(keras.layers.Dense):
@@ -77,7 +79,7 @@ def _remembering() -> Any:
             self.square: Any = None
 
         def call(self, x: Any) -> Any:
-            if self.square is None:  # or another replica's is taken
+            if self.square is None:  # otherwise, another replica's tensor would be used
                 self.square = keras.ops.square(x)
             self.all.append(keras.ops.mean(keras.ops.square(self.hidden(x))))
             return self.out(self.hidden.seen)

@@ -1,4 +1,4 @@
-"""Models and data on which several tasks and one plain Keras process have to come to the same weights, step by step."""
+"""Models and data for which several tasks and one plain Keras process must reach the same weights after every step."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ import numpy as np
 
 @dataclass
 class Case:
-    """``model()`` is trained with the arguments ``fit`` of ``keras.Model.fit`` (without shuffling)."""
+    """A model, ``model()``, that is trained with the arguments ``fit`` of ``keras.Model.fit``, without shuffling."""
 
     model: Callable[[], Any]
     fit: dict[str, Any]
     tolerance: float = 2e-6
-    """How far weights may be apart, relative to the largest of them."""
+    """The largest permitted difference of weights, relative to the largest weight."""
     metric_tolerance: float = 1e-5
     same_history: bool = True
     callbacks: Callable[[], list[Any]] = field(default=list)
     sizes: tuple[int, ...] = (2,)
-    """Numbers of tasks to try; one for what does not depend on it, for the tests take long enough."""
+    """The numbers of tasks to try. A single number suffices if the result does not depend on it, which saves time."""
     strategy: dict[str, Any] = field(default_factory=dict)
-    """Fields of ``AllReduce``."""
+    """The fields of ``AllReduce``."""
     fit_over_tasks: dict[str, Any] = field(default_factory=dict)
-    """Arguments that Keras's own ``fit`` does not have."""
+    """Arguments of ``cluster.fit`` that Keras's own ``fit`` does not have."""
     plain_model: Callable[[int], Any] | None = None
-    """What one process trains instead, where so many tasks are to do the same."""
+    """The model that one process trains instead, as the equivalent of a number of tasks."""
     plain_fit: dict[str, Any] = field(default_factory=dict)
     plain_callbacks: Callable[[int], list[Any]] | None = None
     by_function: bool = False
-    """Whether the model is passed as a function, since its configuration does not lead back to it."""
+    """Whether the model is passed as a function, because it cannot be rebuilt from its configuration."""
     built_here_and_there: bool = False
-    """Whether each task is its own client, every second one with the model as it is before it is built."""
+    """Whether each task is its own client. Every second task then passes a model that is not built yet."""
     updates: list[int] | None = None
-    """After which of the tasks' steps weights are to be those after the steps of one process; None: after each."""
+    """The steps of the tasks after which the weights must equal those after the steps of one process. None: after each
+    step.
+    """
 
 
 def digits(examples: int, seed: int = 0) -> tuple[Any, Any]:
-    """Inputs of shape (examples, 6) and classes 0 to 2 that depend on them."""
+    """Return inputs of shape (examples, 6), and classes 0 to 2 that depend on them."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(examples, 6)).astype("float32")
     return x, (x[:, :3] + 0.3 * rng.normal(size=(examples, 3))).argmax(1).astype("int64")
@@ -97,7 +99,7 @@ def _several_data() -> dict[str, Any]:
 
 
 def _partly_weighted(examples: int = 50) -> dict[str, Any]:
-    """Weights for the examples of one of two outputs."""
+    """Sample weights for one of two outputs."""
     x, y = digits(examples)
     weights = np.linspace(0.1, 2.0, examples).astype("float32")
     inputs, targets = {"a": x, "b": x[:, :2]}, {"kind": y, "size": x[:, :1] * 2}
@@ -217,7 +219,9 @@ def _sequence_data(**more: Any) -> dict[str, Any]:
 
 
 def _told_besides() -> Any:
-    """Reports a mean over the examples of the last batch besides its metrics, one of which has made its variables."""
+    """A model that reports the mean over the last batch in addition to its metrics. One of the metrics creates its own
+    variables.
+    """
     import keras
     import tensorflow as tf
 
@@ -394,7 +398,7 @@ CASES: dict[str, Case] = {
         _told_besides, _data(validation_data=_VALIDATION), by_function=True
     ),
 }
-if tuple(map(int, version("keras").split(".")[:2])) >= (3, 14):  # before, it was a sum over the examples
+if tuple(map(int, version("keras").split(".")[:2])) >= (3, 14):  # in earlier versions, it is a sum over the examples
     CASES["activity regularizer"] = Case(_penalized_activity, _data(validation_data=_VALIDATION))
 
 

@@ -1,4 +1,4 @@
-"""A case trained by N tasks and by one plain Keras process, and what has to be the same."""
+"""Trains cases with N tasks and in one plain Keras process, and compares the results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .cases import Case
 
 
 class Recorded:
-    """What a run of a case left behind: weights after every step, the history, what the callbacks recorded."""
+    """What is recorded of a case's training run: the weights after every step and at the end, the history, ``more``."""
 
     def __init__(self, steps: list[list[Any]], final: list[Any], history: dict[str, list[float]], **more: Any) -> None:
         self.steps = steps
@@ -27,9 +27,11 @@ class Recorded:
 
 
 class Trained:
-    """What one process and so many tasks make of cases, which are trained in groups when one is first asked for."""
+    """The results of cases in one process and with several tasks. A group of cases is trained when the first of them is
+    requested.
+    """
 
-    _GROUP = 7  # a gang has to be done before its time is over
+    _GROUP = 7  # a gang has to finish within the time limit of a test
 
     def __init__(self, cases: Mapping[str, Case]) -> None:
         self._cases = cases
@@ -37,7 +39,7 @@ class Trained:
         self._received: dict[tuple[str, int], list[Any]] = {}
 
     def __call__(self, name: str, size: int) -> tuple[Recorded, list[Any]]:
-        """What one process makes of a case, and by rank what the tasks make of it."""
+        """Return the result of a case in one process, and the results of ``size`` tasks in rank order."""
         if (name, size) not in self._received:
             self._train([other for other, case in self._cases.items() if size in case.sizes], name, size)
         return self._expected[self._key(name, size)], self._received[name, size]
@@ -74,7 +76,9 @@ def _recorder() -> Any:
 
 
 def alone(cases: Mapping[str, Case], size: int = 1) -> dict[str, Recorded]:
-    """What one plain Keras process makes of the cases, as ``size`` tasks are to do it; once in a run of all tests."""
+    """Train the cases in one plain Keras process, as the equivalent of ``size`` tasks. Each is trained only once per
+    run of all tests.
+    """
 
     def train(names: list[str]) -> dict[str, Recorded]:
         trained: dict[str, Recorded] = run_gang(1, plain({name: cases[name] for name in names}, size))[0]
@@ -84,7 +88,9 @@ def alone(cases: Mapping[str, Case], size: int = 1) -> dict[str, Recorded]:
 
 
 def plain(cases: Mapping[str, Case], size: int = 1) -> Callable[[FakeContext], dict[str, Recorded]]:
-    """Every case in one Keras process, nothing of ours about, as ``size`` tasks are to do it."""
+    """Return a program that trains every case in one Keras process without jupyter_dtf, as the equivalent of ``size``
+    tasks.
+    """
 
     def program(ctx: FakeContext) -> dict[str, Recorded]:
         import keras
@@ -108,7 +114,9 @@ def plain(cases: Mapping[str, Case], size: int = 1) -> Callable[[FakeContext], d
 def distributed(
     cases: Mapping[str, Case], transport: str = "auto", strategy: Any = None
 ) -> Callable[[FakeContext], dict[str, Any]]:
-    """Every case by ``fit``; the first task is the client, too. ``strategy`` None: all-reduce as the case says."""
+    """Return a program that trains every case with ``fit``. The first task also acts as the client. ``strategy`` None:
+    all-reduce with the options of the case.
+    """
 
     def program(ctx: FakeContext) -> dict[str, Any]:
         import jupyter_dtf.client.fit as client
@@ -157,7 +165,9 @@ def distributed(
 
 
 def fit(ctx: FakeContext, name: str, model: Any, x: Any, y: Any = None, **arguments: Any) -> tuple[FakeContext, Any]:
-    """What the client and then this task do, in a directory of its own. The result is None but on the chief."""
+    """Do what the client and then this task does, in a separate directory. Return the task's context and its result,
+    which is None except on the chief.
+    """
     from jupyter_dtf.client.fit import prepare
 
     random.seed(5)  # one client draws the job's seed for all tasks
@@ -186,7 +196,7 @@ def _distance(a: Any, b: Any) -> float:
 
 
 def compare(case: Case, expected: Recorded, received: Recorded) -> None:
-    """Raise AssertionError unless weights and history are the same within the case's tolerance."""
+    """Raise an AssertionError unless weights and history are the same within the case's tolerance."""
     steps = received.steps if case.updates is None else [received.steps[i] for i in case.updates]
     assert len(steps) == len(expected.steps)
     for step, (ours, theirs) in enumerate(zip(steps, expected.steps, strict=True)):

@@ -1,4 +1,4 @@
-"""Optimizers with ways of their own, Keras's and a user's, on which tasks have to do what one process does."""
+"""Optimizers with special features, of Keras and of users, with which several tasks must do what one process does."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def _optimizer(kind: str, **arguments: Any) -> Any:
 
 
 def own(kind: str) -> Any:
-    """An optimizer of a user's, by what is special about it."""
+    """Return a custom optimizer with the special feature after which it is named."""
     import keras
     from keras import ops
 
     class Counting(keras.optimizers.SGD):
-        """Keeps a variable that is nobody's slot."""
+        """Keeps a variable that is not a slot of any weight."""
 
         def build(self, variables: Any) -> None:
             super().build(variables)
@@ -31,14 +31,14 @@ def own(kind: str) -> Any:
             super().update_step(gradient, variable, learning_rate / self.updates)
 
     class Normed(keras.optimizers.SGD):
-        """Sees all gradients together, in apply."""
+        """Uses all gradients together, in ``apply``."""
 
         def apply(self, grads: Any, trainable_variables: Any = None) -> None:
             norm = ops.sqrt(sum(ops.sum(ops.square(g)) for g in grads))
             super().apply([g / (norm + 0.1) for g in grads], trainable_variables)
 
     class Pairs(keras.optimizers.Adam):
-        """Sees all gradients together, in apply_gradients."""
+        """Uses all gradients together, in ``apply_gradients``."""
 
         def apply_gradients(self, grads_and_vars: Any) -> Any:
             pairs = list(grads_and_vars)
@@ -46,7 +46,7 @@ def own(kind: str) -> Any:
             return super().apply_gradients([(g / (norm + 0.1), v) for g, v in pairs])
 
     class Backend(keras.optimizers.SGD):
-        """Does something once an update."""
+        """Changes a variable once per update."""
 
         def build(self, variables: Any) -> None:
             super().build(variables)
@@ -57,7 +57,7 @@ def own(kind: str) -> Any:
             super()._backend_update_step(grads, trainable_variables, learning_rate * self.product.value)
 
     class Forgetful(keras.optimizers.SGD):
-        """Does not say all in its configuration."""
+        """Leaves an argument out of its configuration."""
 
         def __init__(self, *args: Any, factor: float = 1.0, **arguments: Any) -> None:
             super().__init__(*args, **arguments)
@@ -67,7 +67,7 @@ def own(kind: str) -> Any:
             super().update_step(gradient, variable, learning_rate * self.factor)
 
     class Simple(keras.optimizers.Optimizer):
-        """As Keras's documentation has it: slots, and a rule for one variable."""
+        """As in Keras's documentation: slots, and an update rule for a single variable."""
 
         def build(self, variables: Any) -> None:
             super().build(variables)
@@ -97,7 +97,7 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def _built(model: Any) -> Any:
-    model.optimizer.build(model.trainable_variables)  # see keras_io: of one, slots begin as copies of weights
+    model.optimizer.build(model.trainable_variables)  # some slots start as copies of the weights: see keras_io
     return model
 
 

@@ -1,4 +1,4 @@
-"""Models whose steps change weights otherwise than by the optimizer, and callbacks that do."""
+"""Models with steps that change weights without the optimizer, and callbacks that change weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def _spectral(**compiled: Any) -> Any:
 
 
 def decaying(by_example: bool = False, **compiled: Any) -> Any:
-    """Weights that a layer makes smaller in its call, and the train_step after the update; each once a step."""
+    """A layer shrinks its weights in its call, and ``train_step`` shrinks all weights after the update. Both happen
+    once per step.
+    """
     import keras
 
     class Decaying(keras.layers.Dense):
@@ -65,7 +67,7 @@ def _stopping() -> list[Any]:
 
 
 def _penalized() -> Any:
-    """A loss of the outputs of a layer, times a weight that is not trained."""
+    """A loss on the outputs of a layer, multiplied by a weight that is not trained."""
     import keras
 
     class Penalty(keras.layers.Layer):
@@ -83,7 +85,7 @@ def _penalized() -> Any:
 
 
 def _rising() -> list[Any]:
-    """The penalty rises with each batch."""
+    """The penalty increases with each batch."""
     import keras
 
     class Rising(keras.callbacks.Callback):
@@ -94,7 +96,7 @@ def _rising() -> list[Any]:
 
 
 def _clipping() -> list[Any]:
-    """A kernel is clipped, and the penalty rises, after each batch."""
+    """After each batch, a kernel is clipped and the penalty increases."""
     import keras
 
     def clip(batch: int, logs: Any) -> None:
@@ -106,7 +108,7 @@ def _clipping() -> list[Any]:
     return [clipping]
 
 
-# 25 examples in batches of 12: of the last one, some task gets none.
+# With 25 examples in batches of 12, at least one task has no examples in the last batch.
 OUTSIDE_CASES: dict[str, Case] = {
     "spectral norm": Case(_spectral, _data(examples=25, validation_data=_VALIDATION)),
     "spectral norm, several steps at once": Case(lambda: _spectral(steps_per_execution=2), _data()),

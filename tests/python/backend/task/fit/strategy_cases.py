@@ -1,4 +1,6 @@
-"""What the fields of ``dtf.AllReduce`` and a scaled learning rate mean, as something that one Keras process can do."""
+"""The meaning of the fields of ``dtf.AllReduce`` and of a scaled learning rate, expressed as training in one Keras
+process.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,12 @@ def _data(examples: int = 50, batch: int = 12, epochs: int = 2, **more: Any) -> 
 
 
 def _of_magnitude(size: float) -> Any:
-    """Gradients of about this size, and the same steps of the weights whatever it is."""
+    """A model with gradients of about this size, and with updates of the weights that do not depend on it."""
     return dense(_optimizer("SGD", learning_rate=0.2 / size), loss_weights=[size])
 
 
 def words(optimizer: Any) -> Any:
-    """An embedding of 9 words; sentences of 5, in which words come more than once."""
+    """An embedding of 9 words, for sentences of 5 words, in which words occur repeatedly."""
     import keras
 
     model = keras.Sequential(
@@ -54,7 +56,7 @@ def sentences(batch: int = 8) -> dict[str, Any]:
 def placed_words(
     optimizer: Any, positions: str = "arange", length: int | None = 5, tied: bool = False, **compiled: Any
 ) -> Any:
-    """Words and their places in the sentence, which are looked up once a batch; or in another way."""
+    """Words and their positions in the sentence. Positions are looked up once per batch, or as ``positions`` says."""
     import keras
     from keras import ops
 
@@ -85,7 +87,7 @@ def placed_words(
                 return words + self.places(ops.cumsum(ops.ones_like(x[0])) - 1)
             if self.positions == "of a hidden layer":
                 return words + self.places(ops.expand_dims(ops.arange(ops.shape(ops.tanh(words) * 2)[-2]), 0))
-            if self.positions == "joined":  # the words' rows, then those of three places, of one lookup
+            if self.positions == "joined":  # one lookup of the words' rows, followed by those of three positions
                 rows = self.words(ops.concatenate([ops.reshape(x, (-1,)), ops.arange(3, dtype=x.dtype)], 0))
                 return words + ops.mean(rows[-3:], 0)
             return words + self.places(ops.arange(length))
@@ -111,12 +113,14 @@ def _two_types(optimizer: Any) -> Any:
 
 
 def warm(tasks: int, step: int, steps: float) -> float:
-    """What Goyal et al. multiply the learning rate by."""
+    """Return the factor by which Goyal et al. multiply the learning rate."""
     return 1 + (tasks - 1) * min(step / steps, 1)
 
 
 def _warmed_up(rate: Callable[[int], float], steps_per_epoch: int, steps: float) -> Callable[[int], list[Any]]:
-    """Callbacks that set the scaled rate before every batch; ``rate(epoch)`` is that of one task, which is recorded."""
+    """Return a function that creates callbacks, which set the scaled rate before every batch. ``rate(epoch)`` is the
+    unscaled rate, which is recorded.
+    """
 
     def callbacks(tasks: int) -> list[Any]:
         import keras
@@ -144,7 +148,7 @@ def _scheduler(rate: Callable[[int], float]) -> list[Any]:
 
 
 def _decay(tasks: int = 0, steps: float = 1.0) -> Any:
-    """SGD with a schedule; scaled for ``tasks``, if there are any."""
+    """SGD with a schedule. If ``tasks`` is not 0, the schedule is scaled for this number of tasks."""
     import keras
     import tensorflow as tf
 
@@ -193,7 +197,7 @@ STRATEGY_CASES: dict[str, Case] = {
     ),
     "two passes a step": Case(
         _sgd,
-        _data(examples=49),  # 12, 12 | 12, 12 | 1, and a task that gets none of that one
+        _data(examples=49),  # 12, 12 | 12, 12 | 1, of which at least one task gets nothing
         strategy={"backward_passes_per_step": 2},
         plain_fit={"batch_size": 24},
         updates=[1, 3, 4, 6, 8, 9],
@@ -212,7 +216,7 @@ STRATEGY_CASES: dict[str, Case] = {
         plain_model=lambda size: dense("sgd"),
         plain_fit={"batch_size": 36},
         updates=[1, 2, 4, 5],
-        same_history=False,  # Keras's metrics are those of whole executions
+        same_history=False,  # Keras's metrics are for whole executions
     ),
     "everything at once": Case(
         lambda: words(_optimizer("SGD", learning_rate=0.1, momentum=0.9)),

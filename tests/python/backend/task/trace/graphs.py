@@ -1,4 +1,4 @@
-"""Graphs with the fields of GraphDef that are read, without TensorFlow."""
+"""Graphs with those fields of GraphDef that are read, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def int32() -> Any:
 
 
 def between(edge: str, source: str, target: str) -> Any:
-    """The attributes of a ``_Send`` and its ``_Recv``."""
+    """Return the attributes of a ``_Send`` and its ``_Recv``."""
     texts = {"tensor_name": edge, "send_device": source, "recv_device": target}
     found = _no_attributes()
     found.update({key: SimpleNamespace(s=text.encode()) for key, text in texts.items()})

@@ -1,4 +1,4 @@
-"""What the tests of this folder run in tasks."""
+"""Programs that the tests in this folder run in tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ..cases import dense
 
 
 def fit(ctx: FakeContext, name: str, model: Any, x: Any, y: Any = None, **arguments: Any) -> tuple[FakeContext, Any]:
-    """What the client and then this task do, in a directory of its own. The result is None but on the chief."""
+    """Do what the client and then this task does, in a separate directory. Return the task's context and its result,
+    which is None except on the chief.
+    """
     import random
 
     from jupyter_dtf.client.fit import prepare
@@ -31,5 +33,5 @@ def sgd() -> Any:
 
 
 def metric(ctx: FakeContext, name: str) -> list[float]:
-    """The values that a task has reported."""
+    """Return the values of a metric that a task has reported."""
     return [values[name] for _, values in ctx.points if name in values]

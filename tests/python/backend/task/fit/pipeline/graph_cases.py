@@ -1,4 +1,4 @@
-"""Models whose code runs in one process in a ``tf.function``, and would do something else in a session's graph."""
+"""Models with code that would behave differently in a session's graph than in one process in a ``tf.function``."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def as_in_a_function() -> Any:
 
 
 def assigning() -> Any:
-    """Kernels that are assigned once in a step, whatever the microbatches, and a count of the steps."""
+    """Kernels that are assigned once per step, regardless of the number of microbatches, and a counter of steps."""
     import keras
 
     class Normed(keras.layers.Layer):
@@ -100,7 +100,7 @@ def assigning() -> Any:
 
 
 def positions() -> Any:
-    """A transformer's block on words and their positions, whose rows do not depend on the batch."""
+    """A transformer block on words and their positions. The rows of the positions do not depend on the batch."""
     import keras
 
     layers = keras.layers
@@ -143,7 +143,7 @@ def _sequences() -> dict[str, Any]:
 
 
 def own_steps() -> Any:
-    """Steps of one's own, with random numbers, moving averages and metrics that nobody compiled."""
+    """Custom steps with random numbers, moving averages and metrics that are not compiled."""
     import keras
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Fits of placed models in a gang, as a client would prepare them."""
+"""Trains placed models in a gang, prepared as by a client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def device(task: int) -> str:
 
 
 def halves(model: Any, tasks: int = 2) -> dict[str, str]:
-    """A placement of a model's layers on so many tasks, in the order in which they are called."""
+    """Return a placement of a model's layers on a number of tasks, in the order in which the layers are called."""
     from jupyter_dtf.backend.task.describe.layer_graph import layers_by_id
 
     layers = list(layers_by_id(model))
@@ -36,7 +36,9 @@ def fit(
     schedule: str = "1f1b",
     **arguments: Any,
 ) -> Any:
-    """What the client and then this task do. Returns the prepared fit, and the context or None where it only serves."""
+    """Do what the client and then this task does. Return the prepared fit, and the task's context, or None if the task
+    only provides its devices.
+    """
     import jupyter_dtf.client.fit as client
     from jupyter_dtf.schema.strategy import Pipeline
 
@@ -49,7 +51,7 @@ def fit(
 def fit_by_one_client(
     ctx: FakeContext, make: Callable[[], Any], x: Any, y: Any = None, *, microbatches: int = 4, **arguments: Any
 ) -> Any:
-    """The same with the model that ``make`` returns on the first task, which prepares the job for all of them."""
+    """Do the same with the model that ``make`` returns on the first task, which prepares the job for all tasks."""
     import jupyter_dtf.client.fit as client
     from jupyter_dtf.schema.strategy import Pipeline
 
