@@ -1,4 +1,8 @@
-"""Compares ``cluster.fit`` with ``model.fit`` on the same generator: batches of 100 kB per second."""
+"""Batches per second of ``cluster.fit`` on a generator of 100 kB batches, against the same batches in other hands.
+
+One task is compared with ``model.fit`` on the same generator. Four tasks are compared with four tasks that have the
+same examples as arrays: on a machine with fewer cores than tasks, a step of four takes longer however it is fed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from .table import Row
 
 ROUNDS = 3
 STEPS, EXAMPLES, FEATURES = 1500, 32, 784
-"""A batch has 32 images of 28 x 28, which take 100 kB."""
+"""100 kB: a batch of 32 pictures of 28 x 28."""
 WARM_UP = 300
 
 
@@ -27,6 +31,12 @@ def _batches() -> Iterator[Any]:
     while True:
         chosen = drawn.integers(0, len(pictures), EXAMPLES)
         yield pictures[chosen], labels[chosen]
+
+
+def _arrays() -> tuple[Any, Any]:
+    """The examples of as many batches."""
+    drawn = np.random.default_rng(0)
+    return drawn.random((STEPS * EXAMPLES, FEATURES), np.float32), drawn.integers(0, 10, STEPS * EXAMPLES)
 
 
 def _model() -> Any:
@@ -48,17 +58,25 @@ def _alone() -> float:
 
 
 def measure() -> list[Row]:
-    ours: dict[int, list[float]] = {1: [], 4: []}
-    alone = []
+    one, four, four_on_arrays, alone = [], [], [], []
+    x, y = _arrays()
     with dtf.Cluster(jobs={"worker": 4}, threads_per_host=4) as cluster:
+
+        def fed(workers: int, **data: Any) -> float:
+            run = cluster.fit(_model(), **data, jobs={"worker": workers}, threads_per_task=1)
+            return steps_per_second(run, WARM_UP)
+
         for _ in range(ROUNDS):
             alone.append(_alone())
-            for workers, found in ours.items():
-                jobs = {"worker": workers}
-                run = cluster.fit(_model(), _batches(), steps_per_epoch=STEPS, jobs=jobs, threads_per_task=1)
-                found.append(steps_per_second(run, WARM_UP))
-    one, four, plain = (statistics.median(each) for each in (ours[1], ours[4], alone))
+            one.append(fed(1, x=_batches(), steps_per_epoch=STEPS))
+            four.append(fed(4, x=_batches(), steps_per_epoch=STEPS))
+            four_on_arrays.append(fed(4, x=x, y=y, batch_size=EXAMPLES))
     return [
-        Row("a generator of 100 kB batches, one task, batches/s", f"{one:.0f}", f"{plain:.0f}", one / plain, ">=", 0.9),
-        Row("the same, four tasks against one", f"{four:.0f}", f"{one:.0f}", four / one, ">=", 0.9),
+        _row("a generator of 100 kB batches, one task against plain Keras, batches/s", one, alone),
+        _row("the same, four tasks against four that have the arrays", four, four_on_arrays),
     ]
+
+
+def _row(label: str, ours: list[float], theirs: list[float]) -> Row:
+    a, b = statistics.median(ours), statistics.median(theirs)
+    return Row(label, f"{a:.0f}", f"{b:.0f}", a / b, ">=", 0.9)

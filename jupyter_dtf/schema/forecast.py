@@ -36,7 +36,6 @@ MAX_FIGURE = 1e18
 """The largest number that a user may enter, so that results stay finite."""
 
 
-
 class ForecastSettings(Struct):
     """The settings of a forecast. Empty strings and 0: use the design, its calibration, or the default."""
 

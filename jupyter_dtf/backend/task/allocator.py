@@ -29,4 +29,5 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):  # musl, macOS
         return False
     wanted = {_M_MMAP_THRESHOLD: _LARGEST_BYTES, _M_TRIM_THRESHOLD: _KEPT_BYTES, _M_TOP_PAD: _HEAP_BYTES}
-    return all([mallopt(option, value) == 1 for option, value in wanted.items()])
+    accepted = [mallopt(option, value) == 1 for option, value in wanted.items()]
+    return all(accepted)
