@@ -64,7 +64,7 @@ test('a model is read from a file and drawn in its blocks', async () => {
     await expect(item(name)).toBeVisible();
   }
   const input = view.getByRole('treeitem', {
-    name: 'pixels, input, 64 · float32, Goes to the devices of',
+    name: 'pixels, input, 64 · float32, Sent to the devices of',
     exact: false
   });
   await expect(input).toHaveText('pixels· 64 · float32');

@@ -164,7 +164,7 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
     ),
     "as many backup workers as workers": (BACKUP, model, {"worker": 1, "ps": 1}, "got 1 with 1 workers"),
     "run_eagerly, pipeline": (placed(), lambda: model(run_eagerly=True), JOBS, "run_eagerly=False"),
-    "no optimizer, pipeline": (placed(), lambda: model(optimizer=None), JOBS, "a model with a Keras optimizer"),
+    "no optimizer, pipeline": (placed(), lambda: model(optimizer=None), JOBS, "must have a Keras optimizer"),
     "a train function of one's own, pipeline": (
         placed(),
         lambda: model(OwnFunction),
