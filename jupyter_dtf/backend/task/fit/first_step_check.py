@@ -223,8 +223,8 @@ class Guard:
         return type(self._model).train_step is keras.Model.train_step
 
     def _alone(self, batches: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Train on the batches in this task alone. Return the resulting values of ``_variables``, and the absolute
-        gradients of the last step, keyed by the variables' ids.
+        """Train on the batches in this task alone. Return the resulting values of ``_variables``, and the largest
+        absolute gradients of the steps, keyed by the variables' ids.
         """
         gradients: dict[int, Any] = {}
         with ExitStack() as stack:
@@ -414,12 +414,13 @@ class _After(keras.callbacks.Callback):
 
 
 def _noting_apply(optimizer: Any, gradients: dict[int, Any], grads: Any, trainable_variables: Any = None) -> Any:
-    """Call the optimizer's own ``apply``, and record the absolute gradients."""
+    """Call the optimizer's own ``apply``, and record the largest absolute gradients of all steps so far."""
     grads = list(grads)
     variables = optimizer._trainable_variables if trainable_variables is None else list(trainable_variables)
     for gradient, variable in zip(grads, variables, strict=True):
         if gradient is not None:
-            gradients[id(variable)] = np.abs(tf.convert_to_tensor(gradient).numpy())
+            found = np.abs(tf.convert_to_tensor(gradient).numpy())
+            gradients[id(variable)] = np.maximum(found, gradients.get(id(variable), 0.0))
     return type(optimizer).apply(optimizer, grads, trainable_variables)
 
 

@@ -232,6 +232,20 @@ def test_replicas_and_pipelines_are_guarded() -> None:
     assert not summing and told_of(averaging) == ["mean"]  # which each microbatch has moved
 
 
+def test_what_only_the_first_of_several_steps_changes_is_compared() -> None:
+    """Such as a row of an embedding that no later batch looks up."""
+    import keras
+
+    from jupyter_dtf.backend.task.fit.first_step_check import _noting_apply
+
+    rows, optimizer = keras.Variable([1.0, 1.0, 1.0]), keras.optimizers.SGD(0.5)
+    optimizer.build([rows])
+    noted: dict[int, Any] = {}
+    for gradient in ([-2.0, 0.0, 0.0], [1.0, 3.0, 0.0]):
+        _noting_apply(optimizer, noted, [keras.ops.convert_to_tensor(gradient)], [rows])
+    assert noted[id(rows)].tolist() == [2.0, 3.0, 0.0]
+
+
 def test_shares_of_a_batch() -> None:
     assert Parts(3).bounds(8) == [(0, 2), (2, 5), (5, 8)]
     assert Parts(3).bounds(2) == [(0, 0), (0, 1), (1, 2)]
