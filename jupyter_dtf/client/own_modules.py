@@ -102,8 +102,9 @@ def _files_of(directory: Path) -> Iterator[tuple[str, bytes]]:
             count, size = count + 1, size + path.stat().st_size
             if count > MOST_FILES or size > MOST_BYTES:
                 raise InvalidInput(
-                    f"A package in `modules` must have at most {MOST_FILES} files and {bytes_(MOST_BYTES)}, got "
-                    f"{shown_path(str(directory))}. Pass data as arguments or as files that all hosts can read",
+                    f"A package in `modules` must have at most {MOST_FILES} files and {bytes_(MOST_BYTES)} in total, "
+                    f"but {shown_path(str(directory))} has more. Pass data as arguments or as files that all hosts can "
+                    "read",
                     field="modules",
                 )
             yield f"{directory.name}/{path.relative_to(directory).as_posix()}", path.read_bytes()

@@ -1,6 +1,6 @@
 """Tests of the contract that every kind of cluster (``backend.kinds.base.Kind``) must fulfill.
 
-A package that provides a kind derives a class from ``KindContract`` in its own tests. The package must be installed::
+A package that provides a kind must be installed when its tests run. They derive a class from ``KindContract``::
 
     from jupyter_dtf.testing.kinds import KindContract
 

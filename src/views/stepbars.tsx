@@ -70,7 +70,7 @@ export function StepParts(props: {
       {hidden && (
         <p className="jp-dtf-faint">
           {trans.__(
-            'TensorFlow communicates within its own operations: that time is not measured separately, and is part of computing.'
+            'TensorFlow communicates inside its own operations, so communication is not measured separately but counted as computing.'
           )}
         </p>
       )}

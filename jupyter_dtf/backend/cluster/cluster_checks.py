@@ -1,4 +1,6 @@
-"""Checks a cluster's hosts: cheap checks before each gang starts and for the cluster's card, all checks on request."""
+"""Checks a cluster's hosts. Cheap checks run before each gang starts and whenever the cluster's card is updated; all of
+them run only on request.
+"""
 
 from __future__ import annotations
 

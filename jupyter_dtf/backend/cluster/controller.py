@@ -395,7 +395,7 @@ class Controller(SchedulerPlugin):
         await self.scheduler.remove_worker(address, stimulus_id=f"dtf-silent-{time.time()}")
 
     async def _forget_host(self, address: str) -> None:
-        """Give up an external host. When it reports again, it becomes a host again."""
+        """Stop using an external worker that does not respond. If it reports again, it is used as a host again."""
         self._host_is_gone(address)
         if self._guest is not None:
             self._guest.gave_up(address)

@@ -210,7 +210,8 @@ class TaskAssignment:
         """Ask the hosts to prepare for the next run, as far as its needs can be foreseen.
 
         A host is asked only if something has changed for it, so that a thousand hosts that join one by one do not
-        cause a million messages. The host ``anew`` has restarted, so it is asked again.
+        cause a million messages. ``anew`` is the address of a host whose warm process has just become ready. It is
+        asked even if nothing has changed for it.
         """
         self._prepared.pop(anew, None)
         self._is_to_prepare = True

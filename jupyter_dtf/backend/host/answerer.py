@@ -1,8 +1,8 @@
-"""Computes a model's predictions for partitions of Dask collections, in whichever process Dask computes them.
+"""Computes a model's predictions for partitions of Dask collections.
 
-TensorFlow is kept out of that process: importing it would block a host's event loop, and its memory would never be
-released. Instead, a separate process (``backend/task/answers/answerer.py``) handles all partitions computed in this
-process. It is started for the first partition, loads the model once, and exits when it has had no work for a while.
+This is called in the process in which Dask computes a partition, usually a host. TensorFlow is not imported there,
+because the import would block the event loop, and its memory would never be released. Instead, each such process starts one child (``backend/task/answers/answerer.py``) for its first partition. The child
+loads the model once, predicts for all later partitions, and exits when it has been idle for a while.
 """
 
 from __future__ import annotations

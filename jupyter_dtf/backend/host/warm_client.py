@@ -164,7 +164,8 @@ class WarmClient:
             task_id: The id of the task.
             spec: The path of its spec.
             fds: The file descriptors of its stdout, stderr, events and control pipes. The caller must close them.
-            spare: The number of threads of a spare process that may become the task; 0 requires a new process.
+            spare: The number of threads that the task will use. A spare process that has rehearsed with this number may
+                become the task. 0: no rehearsed spare is used, only a plain one or a new process.
         """
         message = json.dumps({"op": "fork", "id": task_id, "spec": str(spec), "spare": spare}).encode()
         socket.send_fds(self._socket, [message], fds)

@@ -16,8 +16,9 @@ FIRST_PORT = 2222
 def script(design: Design) -> str:
     """Return a script that trains a design's model as placed. The user starts it once for each task of the cluster.
 
-    Tasks run on the hosts that the design assigns them to, identified by name, or otherwise on this machine. Raises
-    InvalidInput if the design has no placed layers, or if its tasks cannot be divided among the copies of the model.
+    In the script, a task's address is the name of the host that the design assigns it to, or ``localhost`` if it
+    assigns none. Raises InvalidInput if the design has no placed layers, or if its tasks cannot be divided among the
+    copies of the model.
     """
     placement = design.placement
     if not placement.devices and not placement.splits:

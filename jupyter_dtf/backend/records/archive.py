@@ -32,7 +32,7 @@ Event = tuple[str, int, bytes]
 
 
 class _Batch:
-    """Descriptors and events waiting to be written."""
+    """The run summaries and events that are waiting to be written."""
 
     def __init__(self) -> None:
         self.infos: dict[str, bytes | RunInfo] = {}
@@ -167,7 +167,7 @@ class Archive:
 
     @property
     def waiting(self) -> set[str]:
-        """The runs that are not completely in the file."""
+        """The runs with summaries or events that have not been written to the store yet."""
         return self.unsaved | self._batch.runs
 
     async def save_to(self, path: Path, logs: Mapping[str, Sequence[bytes]], runs: Iterable[RunDescriptor]) -> None:

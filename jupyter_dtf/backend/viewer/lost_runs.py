@@ -1,4 +1,4 @@
-"""Marks runs whose cluster no longer exists as lost, so that no viewer waits for them."""
+"""Marks a run as lost when its cluster no longer exists, so that no viewer waits for it."""
 
 from __future__ import annotations
 

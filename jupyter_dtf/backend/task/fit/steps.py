@@ -1,4 +1,4 @@
-"""Contains the changes made to a model in a task: to its training and test steps, and to the results of its metrics."""
+"""Wraps a model's ``train_step`` and ``test_step`` in a task, and combines the results of its metrics over all tasks."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ export function PlacementBar(props: {
         <SmallButton
           disabled={!editable}
           busy={busy}
-          hint={trans.__('Place all layers that are not pinned so that a step takes the least time')}
+          hint={trans.__('Place all unpinned layers where they make a step fastest')}
           onClick={() =>
             work.start(trans.__('Placing'), async signal => props.onPlaced(await services.place(design, signal)))
           }

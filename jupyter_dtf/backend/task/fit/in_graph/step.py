@@ -94,7 +94,7 @@ class ReplicaStep:
 
     def _meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
         """Wait for the other replicas and return the merged value. Assignments that other replicas make in the meantime
-        are ignored.
+        take effect, but are not counted as this replica's (``Outside.pass_over``).
         """
         is_watched = len(self._sizes) > 1 and self._lookups[self._running].provenance is not None
         outside = self._outside[self._running]

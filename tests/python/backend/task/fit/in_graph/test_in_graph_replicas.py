@@ -220,7 +220,7 @@ def test_devices_are_chosen_or_refused_with_what_is_there() -> None:
     there = "/job:worker/task:0/device:CPU:0, /job:worker/task:0/device:CPU:1"
     assert gpu == f"`devices` must be devices of the run ({there}), got '/job:worker/task:0/device:GPU:0'"
     assert task == f"`devices` must be devices of the run ({there}), got '/job:worker/task:1'"
-    assert "`devices` must be named as in TensorFlow" in malformed
+    assert "`devices` must be TensorFlow device names, such as" in malformed
 
 
 def test_a_train_step_where_replicas_cannot_meet_is_refused() -> None:
