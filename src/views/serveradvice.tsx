@@ -74,7 +74,9 @@ export function Advice(props: {
             ? trans.__(
                 'Reload the page so that it has the same version as the server. Save your work first; kernels and clusters keep running.'
               )
-            : trans.__('Restart the Jupyter server so that it runs the same version as this page. Clusters keep running.')}
+            : trans.__(
+                'Restart the Jupyter server so that it runs the same version as this page. Clusters keep running.'
+              )}
         </p>
       )}
       {health === 'foreign' && props.serverProtocol > PROTOCOL ? (

@@ -1,8 +1,9 @@
 """Computes a model's predictions for partitions of Dask collections.
 
 This is called in the process in which Dask computes a partition, usually a host. TensorFlow is not imported there,
-because the import would block the event loop, and its memory would never be released. Instead, each such process starts one child (``backend/task/answers/answerer.py``) for its first partition. The child
-loads the model once, predicts for all later partitions, and exits when it has been idle for a while.
+because the import would block the event loop, and its memory would never be released. Instead, each such process starts
+one child (``backend/task/answers/answerer.py``) for its first partition. The child loads the model once, predicts for
+all later partitions, and exits when it has been idle for a while.
 """
 
 from __future__ import annotations

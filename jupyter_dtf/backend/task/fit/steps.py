@@ -1,4 +1,4 @@
-"""Wraps a model's ``train_step`` and ``test_step`` in a task, and combines the results of its metrics over all tasks."""
+"""Wraps a model's ``train_step`` and ``test_step``, and combines the results of its metrics over all tasks."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ def _parts(name: str, ctx: Any) -> tuple[str, int, str, int]:
         spec = tf.DeviceSpec.from_string(name)
     except ValueError as error:
         raise InvalidInput(
-            f"`devices` must be TensorFlow device names, such as /job:worker/task:1/device:GPU:0, got {name!r} ({error})",
+            "`devices` must be TensorFlow device names, such as /job:worker/task:1/device:GPU:0, "
+            f"got {name!r} ({error})",
             field="strategy.devices",
         ) from None
     local = spec.job in (None, "localhost")
