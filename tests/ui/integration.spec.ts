@@ -116,7 +116,7 @@ test('a socket that a proxy stops is told from a server that is away', async () 
   const panel = await openPanel(page);
   await expect(panel.getByText(/its WebSocket cannot be opened/)).toBeVisible();
   await expect(panel.getByText(/^ws:\/\/127.0.0.1:\d+\/jupyter-dtf\/api\/events$/)).toBeVisible();
-  await expect(bar().getByRole('button', { name: /is not working: see what to do/ })).toBeVisible();
+  await expect(bar().getByRole('button', { name: /is not working. Click to see what to do/ })).toBeVisible();
   for (const dark of [false, true]) {
     await setTheme(page, dark);
     await picture(page, `socket-blocked-${dark ? 'dark' : 'light'}`);

@@ -170,7 +170,7 @@ describe('NewCluster', () => {
     fireEvent.click(screen.getByRole('button', { name: 'Add a job' }));
     fireEvent.change(screen.getByLabelText('Name of job 2'), { target: { value: 'worker' } });
     await settle();
-    expect(screen.getAllByText(/A job must appear once/).length).toBeGreaterThan(0);
+    expect(screen.getAllByText(/A job must appear only once/).length).toBeGreaterThan(0);
   });
 });
 

@@ -45,7 +45,7 @@ it('says what has become of the cluster and the run', () => {
 
 it.each(['missing', 'stale', 'foreign', 'refused', 'blocked'] as const)('leads to the advice: %s', health => {
   const { onCluster } = show({ health, name: '' });
-  fireEvent.click(screen.getByRole('button', { name: /is not working: see what to do/ }));
+  fireEvent.click(screen.getByRole('button', { name: /is not working. Click to see what to do/ }));
   expect(onCluster).toHaveBeenCalledOnce();
 });
 

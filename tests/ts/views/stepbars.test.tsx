@@ -49,7 +49,7 @@ describe('StepParts', () => {
 
   it('says that an exchange is not measured', () => {
     shown([{ task: 'chief:0', parts: { compute: 0.1, input: 0 }, seconds: 0.1, slow: false }]);
-    expect(screen.getByText(/that time is not measured separately, and is part of computing/)).toBeTruthy();
+    expect(screen.getByText(/communication is not measured separately but counted as computing/)).toBeTruthy();
   });
 
   it('shows those of many that need most for themselves, and nothing where there is none', () => {
