@@ -106,7 +106,7 @@ def test_a_directory_that_cannot_be_read_says_nothing_about_clusters(monkeypatch
 
     with monkeypatch.context() as broken:
         broken.setattr(os, "listdir", refused)
-        with pytest.raises(Unavailable, match="must be readable, got .*Input/output error"):
+        with pytest.raises(Unavailable, match="cannot be read: .*Input/output error"):
             connections.listing()
         assert connections.read_all() == {}
 
