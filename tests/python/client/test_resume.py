@@ -112,7 +112,7 @@ def test_the_command_line_goes_on_with_a_run_and_says_where(
     assert cli.main(["runs"]) == 0
     assert f"continues {run.id}" in capsys.readouterr().out
     for arguments, refusal in (
-        (["--step", "15"], ", 7, 14, 20, got 15"),
+        (["--step", "15"], "(7, 14, 20), got 15"),
         (["--on", "none"], "There is no cluster named"),
     ):
         assert cli.main(["resume", run.id, *arguments]) == 1

@@ -340,8 +340,7 @@ def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Seque
     """
     import tensorflow as tf
 
-    # TensorFlow 2.21: this must run eagerly even while a graph is being built; tf.init_scope only exits functions'
-    # graphs.
+    # TensorFlow 2.21: this must run eagerly even while a graph is being built; tf.init_scope only exits functions.
     from tensorflow.python.eager.context import eager_mode
 
     with eager_mode(), tf.device("/CPU:0"):

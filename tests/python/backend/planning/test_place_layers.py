@@ -84,9 +84,9 @@ def test_what_is_split_already_stays_so() -> None:
         (
             graph_of(layer("a", 50), layer("b", 50)),
             (60, 40),
-            "100 MiB for d0 60.0 MiB, d1 40.0 MiB, with 0 layers",
+            "100 MiB of layers for d0 60.0 MiB, d1 40.0 MiB, with 0 layers",
         ),
-        (graph_of(layer("big", 200)), (50, 60), "got 200 MiB for d0 50.0 MiB, d1 60.0 MiB"),
+        (graph_of(layer("big", 200)), (50, 60), "got 200 MiB of layers for d0 50.0 MiB, d1 60.0 MiB"),
     ],
 )
 def test_what_does_not_fit_is_named(graph: LayerGraph, memory: tuple[int, ...], message: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ....once import each
 from ..gang import FakeContext, run_gang
@@ -26,22 +27,41 @@ class Recorded:
         self.more = more
 
 
+def selected(request: pytest.FixtureRequest, size: int = 2) -> set[tuple[str, int]]:
+    """Return the cases and numbers of tasks that the selected tests with the requesting fixture have as parameters.
+
+    ``size`` is the number of tasks of a test that has only the parameter ``name``.
+    """
+    found = set()
+    for item in request.session.items:
+        if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec"):
+            given: dict[str, Any] = item.callspec.params
+            if request.fixturename in item.fixturenames and "name" in given:
+                found.add((str(given["name"]), int(given.get("size", size))))
+    return found
+
+
 class Trained:
     """The results of cases in one process and with several tasks. A group of cases is trained when the first of them is
     requested.
+
+    ``wanted``: the cases, with their numbers of tasks, that tests will certainly request (``selected``). Any other case
+    is trained alone when it is requested.
     """
 
     _GROUP = 7  # a gang has to finish within the time limit of a test
 
-    def __init__(self, cases: Mapping[str, Case]) -> None:
+    def __init__(self, cases: Mapping[str, Case], wanted: Collection[tuple[str, int]]) -> None:
         self._cases = cases
+        self._wanted = wanted
         self._expected: dict[tuple[str, int], Recorded] = {}
         self._received: dict[tuple[str, int], list[Any]] = {}
 
     def __call__(self, name: str, size: int) -> tuple[Recorded, list[Any]]:
         """Return the result of a case in one process, and the results of ``size`` tasks in rank order."""
         if (name, size) not in self._received:
-            self._train([other for other, case in self._cases.items() if size in case.sizes], name, size)
+            together = [other for other in self._cases if (other, size) in self._wanted]
+            self._train(together if name in together else [name], name, size)
         return self._expected[self._key(name, size)], self._received[name, size]
 
     def _train(self, names: list[str], name: str, size: int) -> None:

@@ -13,13 +13,13 @@ from jupyter_dtf.schema.strategy import AllReduce
 
 from ....tiers import cut
 from ..gang import FakeContext, run_gang
-from .comparison import Recorded, Trained, compare, distributed, fit
+from .comparison import Recorded, Trained, compare, distributed, fit, selected
 from .strategy_cases import STRATEGY_CASES, sentences, warm, words
 
 
 @pytest.fixture(scope="module")
-def trained() -> Trained:
-    return Trained(STRATEGY_CASES)
+def trained(request: pytest.FixtureRequest) -> Trained:
+    return Trained(STRATEGY_CASES, selected(request))
 
 
 @pytest.mark.parametrize(

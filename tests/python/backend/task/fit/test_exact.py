@@ -11,7 +11,7 @@ from jupyter_dtf.errors import InvalidInput
 
 from ..gang import FakeContext, run_gang
 from .cases import CASES, Case, dense, digits
-from .comparison import Trained, compare, fit
+from .comparison import Trained, compare, fit, selected
 from .optimizer_cases import OF_KERAS, OPTIMIZER_CASES, OWN
 from .outside_cases import CALLBACK_CASES, OUTSIDE_CASES, decaying
 from .strategy_cases import STRATEGY_CASES
@@ -41,8 +41,8 @@ def test_no_case_has_the_name_of_another() -> None:
 
 
 @pytest.fixture(scope="module")
-def on_two() -> Trained:
-    return Trained(ON_TWO)
+def on_two(request: pytest.FixtureRequest) -> Trained:
+    return Trained(ON_TWO, selected(request))
 
 
 @pytest.mark.parametrize("name", ON_TWO)
@@ -52,8 +52,8 @@ def test_two_tasks_do_what_one_process_does(name: str, on_two: Trained) -> None:
 
 
 @pytest.fixture(scope="module")
-def on_three() -> Trained:
-    return Trained({name: _with_sizes(case, (3,)) for name, case in OUTSIDE_CASES.items()})
+def on_three(request: pytest.FixtureRequest) -> Trained:
+    return Trained({name: _with_sizes(case, (3,)) for name, case in OUTSIDE_CASES.items()}, selected(request, 3))
 
 
 def _with_sizes(case: Case, sizes: tuple[int, ...]) -> Case:

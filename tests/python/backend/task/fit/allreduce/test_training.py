@@ -7,12 +7,12 @@ import pytest
 from .....tiers import cut
 from ...gang import run_gang
 from ..cases import CASES
-from ..comparison import Trained, compare, distributed
+from ..comparison import Trained, compare, distributed, selected
 
 
 @pytest.fixture(scope="module")
-def trained() -> Trained:
-    return Trained(CASES)
+def trained(request: pytest.FixtureRequest) -> Trained:
+    return Trained(CASES, selected(request))
 
 
 @pytest.mark.parametrize(
