@@ -40,8 +40,8 @@ def faults_of(how: str) -> int:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are glibc's")
 def test_a_step_finds_the_memory_of_the_one_before() -> None:
-    pages = 5 * (20 * (6 << 20)) // 4096
-    assert faults_of("kept") < pages // 10 < faults_of("as it is")
+    """Compared with each other: there are fewer faults where the system uses large pages."""
+    assert faults_of("kept") < faults_of("as it is") // 10
 
 
 def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
