@@ -119,7 +119,7 @@ class ClusterSpec:
             check_job_name(name, str(name))
             checked[name] = dict(sorted(_numbered(name, tasks)))
             if not checked[name]:
-                raise InvalidInput(f"A job must have at least one task, but {name!r} has none", field=name)
+                raise InvalidInput(f"A job must have at least one task, got none for {name!r}", field=name)
             for index, endpoint in checked[name].items():
                 where = f"{name}.{index}"
                 split_endpoint(endpoint, where)

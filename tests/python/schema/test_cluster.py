@@ -87,7 +87,7 @@ def test_tensorflow_reads_it_and_is_read() -> None:
     [
         ("", "The flag string must be", ""),
         ("worker", "The flag string must be", ""),
-        ("worker|", "A job must have at least one task, but 'worker' has none", "worker"),
+        ("worker|", "A job must have at least one task, got none for 'worker'", "worker"),
         ("worker|h:1,worker|h:2", "A job must appear only once, got 'worker' twice", "worker"),
         ("worker|h:1;h:1", "got 'h:1' for worker:0 and worker:1", "worker.1"),
         ("worker|h:1,ps|h:1", "got 'h:1' for worker:0 and ps:0", "ps.0"),
@@ -123,7 +123,7 @@ def test_what_is_no_cluster_spec_is_refused_with_the_rule_and_the_value(value: A
     with pytest.raises(InvalidInput, match=re.escape(rule)) as caught:
         ClusterSpec.parse(value)
     assert caught.value.field == field
-    assert ", got " in str(caught.value) or f"{field!r} has none" in str(caught.value)
+    assert ", got " in str(caught.value)
 
 
 def test_an_unknown_task_is_refused() -> None:
