@@ -19,6 +19,8 @@ ATTEMPT = 3
 attempt."""
 ABLE = 4
 """The body is a ``WORD``: 1 if the task can continue in the next attempt of its run, otherwise 0."""
+ENDS = 5
+"""The body is empty: the program has succeeded and its outcome is saved, so only its process must still end."""
 WORD = struct.Struct("<I")
 BEAT_S = 0.5
 """The time between two heartbeats, in seconds."""

@@ -271,6 +271,12 @@ export interface PlaceRow {
   busy: number;
 }
 
+/**
+ * The longest overlap in seconds of two trials that had the same slot one after the other: a trial starts when the
+ * program of the one before has ended, and the process of that one ends a little later.
+ */
+const HANDOVER_S = 0.05;
+
 /** The trials that ran at each place, as bars over time up to `now`. */
 export function timelineOf(trials: readonly Trial[], now: number): { rows: PlaceRow[]; start: number; end: number } {
   const bars = new Map<string, Bar[]>();
@@ -288,10 +294,11 @@ export function timelineOf(trials: readonly Trial[], now: number): { rows: Place
       bars.set(place, there);
       const lanes = ends.get(place) ?? [];
       ends.set(place, lanes);
-      const free = lanes.findIndex(last => last <= started + 1e-6);
+      const free = lanes.findIndex(last => last <= started + HANDOVER_S);
       const lane = free < 0 ? lanes.length : free;
-      lanes[lane] = until;
-      there.push({ trial, start: started, end: until, lane });
+      const from = Math.max(started, lanes[lane] ?? 0);
+      lanes[lane] = Math.max(from, until);
+      there.push({ trial, start: from, end: lanes[lane]!, lane });
     }
   }
   const rows = [...bars]

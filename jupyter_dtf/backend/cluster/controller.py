@@ -178,7 +178,14 @@ class Controller(SchedulerPlugin):
         }
         self._installation.answer({name: _answering(handler) for name, handler in requests.items()})
         self._installation.answer({"dtf_attach": self.attach, "dtf_send": self._submission.send})
-        self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
+        self._installation.hear(
+            {
+                "dtf_event": self.on_event,
+                "dtf_program_ended": self.on_program_ended,
+                "dtf_ended": self.on_ended,
+                "dtf_host": self.on_host,
+            }
+        )
 
     async def close(self) -> None:
         """Stop the watchers and the dashboard, and release the results. Called by Dask when the scheduler closes."""
@@ -355,6 +362,15 @@ class Controller(SchedulerPlugin):
             run.record_encoded(data)
         except Exception:
             logger.exception("An event of run %s could not be processed", run_id)
+
+    def on_program_ended(self, worker: str, run_id: str, task: str, attempt: int) -> None:
+        """Handle the success of a task's program, whose process ends a little later. Must not raise."""
+        if (run := self.runs.find_active(run_id)) is None:
+            return
+        try:
+            self._driver.program_ended(run, task, attempt)
+        except Exception:
+            logger.exception("The end of the program of %s in run %s could not be processed", task, run_id)
 
     def on_ended(self, worker: str, run_id: str, task: str, result: bytes) -> None:
         """Handle the end of a task's process. Must not raise, and must not lose the report."""

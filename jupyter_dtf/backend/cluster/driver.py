@@ -86,6 +86,14 @@ class Driver:
         """Start driving a run. Its program is, or will be, in ``transfer``."""
         self._background.begin(self._drive(run, transfer))
 
+    def program_ended(self, run: Run, task: str, attempt: int) -> None:
+        """Note that a task's program has succeeded in ``attempt``. The run may release its places before its processes end.
+
+        Does not raise.
+        """
+        if self._queue.program_ended(run, task, attempt):
+            self._background.begin(self._assignment.wake())
+
     # -- life cycle of a run ------------------------------------------------------------------------------------
 
     async def _drive(self, run: Run, transfer: ProgramTransfer) -> None:

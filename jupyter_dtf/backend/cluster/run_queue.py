@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import DtfError, Unavailable
+from ...schema.run import RunState
 from ..planning.launch_plan import PlannedTask, ordered_tasks
 from ..planning.trial_places import Free, take
 from .active_run import Run
@@ -24,6 +25,8 @@ class RunQueue:
         self._returning: set[str] = set()
         """Restarting runs that wait for places; they take precedence over all new runs."""
         self._acquired: dict[str, list[PlannedTask]] = {}
+        self._programs_ended: dict[str, set[str]] = {}
+        """The tasks whose programs have succeeded, for runs that have places."""
 
     async def acquire(self, run: Run) -> list[PlannedTask]:
         """Wait for free places for a run and reserve them. Returns an empty list if the run ends first.
@@ -41,6 +44,21 @@ class RunQueue:
             self._waiting.remove(run.id)
             await self._assignment.wake()  # there may be enough free places for the next run as well
         return self._acquired.pop(run.id, [])
+
+    def program_ended(self, run: Run, task: str, attempt: int) -> bool:
+        """Note that the program of a run's task has succeeded in ``attempt``. Returns whether this has freed places.
+
+        The run's places become free when this applies to all of its tasks, although their processes have not ended
+        yet: the kernel takes 10 to 20 ms to unmap TensorFlow's memory. GPUs are free only after that.
+        """
+        taken = self._taken.get(run.id)
+        if not taken or run.info.state is not RunState.RUNNING or attempt != run.task_info(task).attempt:
+            return False  # a run that is being paused keeps its places
+        ended = self._programs_ended.setdefault(run.id, set())
+        ended.add(task)
+        if any(place.gpus.gpus for place in taken) or any(place.task not in ended for place in run.planned):
+            return False
+        return self._give_back(run)
 
     def again(self, run: Run) -> bool:
         """Reserve places for a restarting run, ahead of the queue. Returns whether there are enough free places."""
@@ -63,6 +81,7 @@ class RunQueue:
 
     def _give_back(self, run: Run) -> bool:
         """Release a run's places. Returns whether it had any."""
+        self._programs_ended.pop(run.id, None)
         taken = self._taken.pop(run.id, None)
         if taken is not None:
             self._free.give_back(taken)

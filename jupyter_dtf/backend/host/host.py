@@ -302,7 +302,8 @@ class Host(WorkerPlugin):
         spec_path = private_files.make_dir(Path(spec.task_dir)) / "spec.json"
         private_files.write_file(spec_path, msgspec.json.encode(spec))
         tell = partial(self._tell_event, spec.run_id)
-        task = HostTask(spec, spec.id, tell, keeps_output=self._sees_runs)
+        tell_ends = partial(self._tell_program_end, spec.run_id, spec.task)
+        task = HostTask(spec, spec.id, tell, tell_ends, keeps_output=self._sees_runs)
         run.tasks[spec.task] = task
         self._warm.fork(task.id, spec_path, task.descriptors, spec.threads if spec.may_be_spare else 0)
         task.hand_over()
@@ -450,6 +451,9 @@ class Host(WorkerPlugin):
 
     def _tell_event(self, run_id: str, data: bytes) -> None:
         self._send({"op": "dtf_event", "run_id": run_id, "data": data})
+
+    def _tell_program_end(self, run_id: str, task: str, attempt: int) -> None:
+        self._send({"op": "dtf_program_ended", "run_id": run_id, "task": task, "attempt": attempt})
 
     def _tell_end(self, run_id: str, task: str, result: bytes) -> None:
         self._send({"op": "dtf_ended", "run_id": run_id, "task": task, "result": result})

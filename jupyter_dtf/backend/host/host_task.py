@@ -19,7 +19,7 @@ import msgspec
 
 from ...errors import Unavailable
 from ...schema.events import Point, Points, encode_event, encode_points
-from ...schema.frames import ABLE, ATTEMPT, BEAT, HEADER, POINT, WORD, Beat
+from ...schema.frames import ABLE, ATTEMPT, BEAT, ENDS, HEADER, POINT, WORD, Beat
 from ...schema.launch import Pace, ProfileOrder, Quiet, TaskSpec, leave_next, leave_profile, leave_without
 from ..machine.processes import Handle, has_children, is_traced, stat_of
 from .host_output import TaskOutput
@@ -28,28 +28,43 @@ from .task_watch import Seen, Steps, TaskWatch
 logger = logging.getLogger(__name__)
 
 READ_INTERVAL_S = 0.02
-"""The minimum interval in seconds between two reads of a pipe. Data that arrives in between is read together."""
+"""The minimum interval in seconds between two reads of a busy pipe. Data that arrives in between is read together."""
+READS_AT_ONCE = 3
+"""The number of reads of a pipe that has been quiet for long enough before the first pause: the end of a program must
+not wait because the heartbeat before it has just been read.
+"""
 QUIET_S = 1.0
 """The time in seconds after which an idle task is reported."""
 _PIPE_BYTES = 1 << 20
 
 
 class PipeReader:
-    """Reads a pipe on the event loop, at most once in ``READ_INTERVAL_S`` seconds. ``on_data(b"")`` signals the end."""
+    """Reads a pipe on the event loop, on average at most once in ``READ_INTERVAL_S`` seconds.
+
+    ``on_data(b"")`` signals the end.
+    """
 
     def __init__(self, fd: int, on_data: Callable[[bytes], None]) -> None:
         self._fd = fd
         self._on_data = on_data
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
+        self._paid_until = 0.0
+        """The time until which the reads so far use up the pipe's rate; at most a few intervals in the future."""
         self.ended = asyncio.Event()
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self._ready)
 
     def _ready(self) -> None:
         self._loop.remove_reader(self._fd)
-        if self._take():
-            self._pause = self._loop.call_later(READ_INTERVAL_S, self._loop.add_reader, self._fd, self._ready)
+        now = self._loop.time()
+        self._paid_until = max(self._paid_until, now) + READ_INTERVAL_S
+        if not self._take():
+            return
+        if (wait_s := self._paid_until - now - (READS_AT_ONCE - 1) * READ_INTERVAL_S) > 0:
+            self._pause = self._loop.call_later(wait_s, self._loop.add_reader, self._fd, self._ready)
+        else:
+            self._loop.add_reader(self._fd, self._ready)
 
     def _take(self) -> bool:
         try:
@@ -92,11 +107,21 @@ class PipeReader:
 
 
 class HostTask:
-    """One task and its pipes. ``send(data)`` is called with each encoded event; ``keeps_output`` is whether output is
-    saved.
+    """One task and its pipes.
+
+    ``send(data)`` is called with each encoded event, ``on_program_end(attempt)`` when the task's program has succeeded
+    and its outcome is saved. ``keeps_output`` is whether output is saved.
     """
 
-    def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
+    def __init__(
+        self,
+        spec: TaskSpec,
+        task_id: str,
+        send: Callable[[bytes], None],
+        on_program_end: Callable[[int], None],
+        *,
+        keeps_output: bool,
+    ) -> None:
         self.spec = spec
         """The task's spec in the current attempt, or in the attempt that it has been asked to join."""
         self.id = task_id
@@ -119,6 +144,7 @@ class HostTask:
         self._attempt = spec.attempt
         self._is_able = False
         self._send = send
+        self._on_program_end = on_program_end
         self._frames = bytearray()
         self._next_point = 0
         out_read, out_write = _pipe()
@@ -326,6 +352,10 @@ class HostTask:
                 (self._attempt,) = WORD.unpack(body)
                 self._next_point = 0
                 self._output.begin_attempt(self._attempt)
+            elif kind == ENDS:
+                self._points(points)
+                points = []
+                self._on_program_end(self._attempt)
             else:
                 self._points(points)
                 points = []

@@ -77,7 +77,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
     _wait_for_threads()
     if outcome.ok:
         servers.keep_up()
-    _finish(recorder, Path(spec.run_dir))
+    _finish(recorder, Path(spec.run_dir), outcome.ok)
     return 0 if outcome.ok else 1
 
 
@@ -211,10 +211,12 @@ def _wait_for_threads() -> None:
             thread.join()
 
 
-def _finish(recorder: Recorder, run_dir: Path) -> None:
+def _finish(recorder: Recorder, run_dir: Path, has_succeeded: bool) -> None:
     """Run exit functions, close the recorder, and flush the streams."""
     atexit._run_exitfuncs()
     private_files.close_tree(run_dir)  # TensorFlow and Keras have written there with the program's umask
+    if has_succeeded:  # a failed task may be started again, in the place that it has
+        recorder.say_ends()
     recorder.close()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -20,7 +20,7 @@ import msgspec
 
 from ...errors import InvalidInput
 from ...schema.events import AnyEvent, Note, Point, TaskEvent, encode_event
-from ...schema.frames import ABLE, ATTEMPT, BEAT, EVENT, HEADER, POINT, WORD
+from ...schema.frames import ABLE, ATTEMPT, BEAT, ENDS, EVENT, HEADER, POINT, WORD
 from ...schema.metrics import in_words, without_form
 from ...schema.printable import printable
 from . import time_accounts
@@ -138,6 +138,10 @@ class Recorder:
     def say_able(self, able: bool) -> None:
         """Report to the host whether this process can continue in another attempt."""
         self._send(ABLE, WORD.pack(able))
+
+    def say_ends(self) -> None:
+        """Report to the host that the program has succeeded and that its outcome is saved."""
+        self._send(ENDS, b"")
 
     def beat(self, body: bytes) -> None:
         """Send a heartbeat, unless the pipe is full: a late heartbeat is worthless."""

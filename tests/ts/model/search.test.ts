@@ -151,6 +151,18 @@ it('says which device ran what when', () => {
   expect(rows[0]!.busy).toBeCloseTo(23 / 40);
 });
 
+it('keeps a trial in the lane of the one before, whose process ends a little later', () => {
+  const host = (number: number, started: number, ended: number) =>
+    trialRun(number, 1, { tasks: [taskInfo('worker:0', { host: 'a' })], started, ended });
+  const [search] = searchesOf([host(0, 0, 10.01), host(1, 10, 20), host(2, 19, 30)]);
+  const { rows } = timelineOf(search!.trials, 30);
+  expect(rows[0]!.bars.map(bar => [bar.start, bar.end, bar.lane])).toEqual([
+    [0, 10.01, 0],
+    [10.01, 20, 0],
+    [19, 30, 1]
+  ]);
+});
+
 it('lays out very many trials of a place, each in the first lane that is free', () => {
   const [search] = searchesOf([trialRun(0, 1, { tasks: [taskInfo('worker:0', { host: 'a' })] })]);
   const one = search!.trials[0]!;

@@ -11,9 +11,11 @@ import pytest
 from jupyter_dtf.backend.cluster import restarts as restarting
 from jupyter_dtf.backend.cluster.restarts import Restarts
 from jupyter_dtf.backend.cluster.run_queue import RunQueue
+from jupyter_dtf.backend.planning.gpu_assignment import Gpu
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
 from jupyter_dtf.backend.planning.trial_places import places_of
 from jupyter_dtf.errors import Unavailable
+from jupyter_dtf.schema.run import RunState
 
 HOST = [HostSlot("tcp://a", "a", "a", 2, ())]
 
@@ -144,3 +146,48 @@ async def test_one_of_shares_that_begins_again_waits_for_them(monkeypatch: pytes
         await queue.leave(each)
     assert await has_settled(seats) == [True]
     assert [task.task for task in seats.result()] == [f"worker:{index}" for index in range(4)]
+
+
+def running(name: str, places: list[PlannedTask], **attempts: int) -> Any:
+    """A run with these places, whose tasks' attempts are ``attempts``, by index: all of them 0 by default."""
+    run = trial(name, tasks=len(places))
+    run.planned, run.info.state = places, RunState.RUNNING
+    run.task_info = lambda task: SimpleNamespace(attempt=attempts.get(f"t{task.rpartition(':')[2]}", 0))
+    return run
+
+
+async def test_places_are_free_once_all_programs_have_succeeded_and_not_before() -> None:
+    queue = RunQueue(Places())  # type: ignore[arg-type]
+    both = running("both", plan({"worker": 2}, HOST), t1=1)
+    await queue.acquire(both)
+    later = asyncio.create_task(queue.acquire(trial("later")))
+    assert await has_settled(later) == [False]
+    assert not queue.program_ended(both, "worker:0", 0)
+    assert not queue.program_ended(both, "worker:1", 0)  # of the attempt before
+    assert queue.program_ended(both, "worker:1", 1)
+    await queue._assignment.wake()
+    assert await has_settled(later) == [True]
+    await queue.leave(both)  # its processes have ended: nothing is given back twice
+    third = asyncio.create_task(queue.acquire(trial("third")))
+    fourth = asyncio.create_task(queue.acquire(trial("fourth")))
+    assert await has_settled(third, fourth) == [True, False]
+    fourth.cancel()
+
+
+@pytest.mark.parametrize("state", [RunState.PAUSING, RunState.STOPPING, RunState.RESTARTING])
+async def test_a_run_that_may_go_on_keeps_its_places(state: RunState) -> None:
+    queue = RunQueue(Places())  # type: ignore[arg-type]
+    run = running("one", plan({"worker": 1}, HOST))
+    await queue.acquire(run)
+    run.info.state = state
+    assert not queue.program_ended(run, "worker:0", 0)
+
+
+async def test_a_gpu_is_free_only_after_its_process_has_ended() -> None:
+    places = Places()
+    gpu = Gpu("GPU-0", 1 << 30)
+    places._places = places_of(plan({"worker": 1}, [HostSlot("tcp://a", "a", "a", 2, (gpu,))]))
+    queue = RunQueue(places)  # type: ignore[arg-type]
+    run = running("one", places._places)
+    await queue.acquire(run)
+    assert not queue.program_ended(run, "worker:0", 0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_dtf.backend.host.host_output import BURST_BYTES, TAIL_BYTES, StreamOutput, TaskOutput
-from jupyter_dtf.backend.host.host_task import PipeReader
+from jupyter_dtf.backend.host.host_task import READS_AT_ONCE, PipeReader
 from jupyter_dtf.backend.records import output_files
 from jupyter_dtf.backend.records.output_reader import OutputReader
 from jupyter_dtf.schema.events import Logged, Note, decode_event
@@ -95,6 +95,40 @@ def test_after_too_much_the_end_is_sent_without_another_word(tmp_path: Path) -> 
         return sent
 
     assert sum(map(len, asyncio.run(print_much()))) < BURST_BYTES + 2 * TAIL_BYTES
+
+
+def test_a_quiet_pipe_is_read_at_once_and_a_busy_one_at_its_rate() -> None:
+    """The end of a program is not delayed by the heartbeat before it; very many points are read together."""
+
+    async def write_often() -> tuple[int, float]:
+        read, write = os.pipe()
+        got: list[bytes] = []
+        last = asyncio.Event()
+
+        def take(data: bytes) -> None:
+            got.append(data)
+            if data.endswith(b"z"):
+                last.set()
+
+        pipe = PipeReader(read, take)
+        for letter in (b"a", b"b", b"c"):
+            os.write(write, letter)
+            await asyncio.sleep(0)  # one turn of the event loop, in which what is written is read
+            await asyncio.sleep(0)
+        at_once = len(got)
+        for _ in range(1000):
+            os.write(write, b"y")
+            await asyncio.sleep(0)
+        os.write(write, b"z")
+        await last.wait()
+        pipe.finish()
+        os.close(write)
+        assert b"".join(got) == b"abc" + 1000 * b"y" + b"z"
+        return at_once, len(got)
+
+    at_once, reads = asyncio.run(asyncio.wait_for(write_often(), left_s()))
+    assert at_once == READS_AT_ONCE
+    assert reads < 500  # about one in 20 ms, and the turns of the loop above take far less
 
 
 def test_what_is_read_at_the_end_is_what_the_pipe_holds_then() -> None:

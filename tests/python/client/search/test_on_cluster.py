@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -61,13 +62,6 @@ def nothing_goes_on(cluster: dtf.Cluster) -> Iterator[None]:
             run.wait(left_s())
 
 
-def spans(cluster: dtf.Cluster, ids: Any) -> list[tuple[float, float]]:
-    """When each run began to be started, and ended."""
-    infos = [dtf.Run(run_id).info for run_id in ids]
-    assert all(info.started and info.ended for info in infos)
-    return [(info.started or 0.0, info.ended or 0.0) for info in infos]
-
-
 def most_at_once(times: list[tuple[float, float]]) -> int:
     return max(sum(begin <= moment < end for begin, end in times) for moment, _ in times)
 
@@ -78,11 +72,29 @@ def add(x: int, y: int) -> Any:
     return {"sum": x + y, "x": "clashes"}
 
 
-def meet(number: int, where: str) -> None:
-    """Return when the other of a pair is there as well: two run at a time, or this waits for ever."""
+def meet(number: int, where: str) -> tuple[float, float]:
+    """Return when the other of a pair is there as well: two run at a time, or this waits for ever. It returns when it
+    began and ended.
+    """
+    began = time.time()
     (Path(where) / str(number)).touch()
     while not (Path(where) / str(number ^ 1)).exists():
         time.sleep(0.01)
+    return began, time.time()
+
+
+def exits_late(number: int, where: str) -> None:
+    """Succeed, but let the process end only when the next trial has begun."""
+    (Path(where) / str(number)).touch()
+    if number == 0:
+        stream: Any = sys.stdout
+
+        def flush() -> None:  # called a last time after everything else
+            type(stream).flush(stream)
+            while not (Path(where) / "1").exists():
+                time.sleep(0.01)
+
+        sys.stdout = SimpleNamespace(flush=flush, write=stream.write, fileno=stream.fileno)  # type: ignore[assignment]
 
 
 def test_launch(cluster: dtf.Cluster, tmp_path: Path) -> None:
@@ -95,7 +107,14 @@ def test_launch(cluster: dtf.Cluster, tmp_path: Path) -> None:
 
     met = dtf.launch(cluster, meet, {"number": list(range(6)), "where": [str(tmp_path)] * 6})
     assert set(met["state"]) == {"succeeded"}
-    assert most_at_once(spans(cluster, met["run"])) == 2  # no more than there are places
+    assert most_at_once(met["result"].tolist()) == 2  # no more than there are places
+
+
+def test_a_place_is_free_when_its_program_has_ended(tmp_path: Path) -> None:
+    """The end of a process takes a while, in which the next trial's process starts."""
+    with dtf.Cluster(jobs={"worker": 1}, name="one-place") as one:
+        table = dtf.launch(one, exits_late, {"number": [0, 1, 2], "where": [str(tmp_path)] * 3})
+    assert table["state"].tolist() == ["succeeded"] * 3
 
 
 def fails(x: int) -> None:
@@ -111,15 +130,19 @@ def test_the_same_error_ten_times_ends_a_launch(cluster: dtf.Cluster) -> None:
     assert table["state"].tolist()[-1] == "not started"
 
 
-def test_a_trial_takes_as_many_places_as_it_says(cluster: dtf.Cluster) -> None:
+def test_a_trial_takes_as_many_places_as_it_says(cluster: dtf.Cluster, tmp_path: Path) -> None:
     def threads(params: dict[str, Any], ctx: Any) -> int:
+        began = time.time()
+        time.sleep(0.2)  # long enough to overlap with the other trial, if both ran at the same time
+        (tmp_path / f"{ctx.size}-{params['a']}").write_text(f"{began} {time.time()}")
         return int(ctx.threads * 100 + ctx.size)
 
     search = cluster.search(threads, {"a": [1, 2]}, sampler="grid", objective="found", devices_per_trial=2)
     assert search.trials["found"].tolist() == [201, 201]  # one task with the threads of both places
     search = cluster.search(threads, {"a": [1, 2]}, sampler="grid", objective="found", tasks_per_trial=2)
     assert search.trials["found"].tolist() == [102, 102]
-    assert most_at_once(spans(cluster, search.trials["run"])) == 1
+    first, second = sorted(tuple(map(float, path.read_text().split())) for path in tmp_path.glob("2-*"))
+    assert first[1] <= second[0]
     with pytest.raises(Unavailable, match="The cluster has 2"):
         cluster.search(threads, {"a": [1]}, sampler="grid", objective="found", tasks_per_trial=3)
 
