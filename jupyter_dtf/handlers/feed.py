@@ -8,13 +8,17 @@ more recent messages.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ..errors import DtfError, InvalidInput, NotFound
 from ..schema.base import encode_json, to_plain
 from ..schema.events import Logged
+from ..schema.run import Progress, RunInfo
 from ..schema.socket_messages import (
     ClustersMessage,
     EventsMessage,
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 ROUND_S = 0.1
 """The shortest time between two rounds of messages, in seconds."""
+FIGURES_S = 0.5
+"""The shortest time in seconds between two summaries of a run that differ only in its progress and latest values."""
 EVENTS_PER_MESSAGE = 500
 OUTPUT_PER_MESSAGE = 256 << 10
 """The largest number of characters of output in the events of one message, unless a single event has more."""
@@ -57,6 +63,22 @@ def events_message(hub: Hub, run_id: str, after: int) -> EventsMessage:
         next_seq = events[count - 1][0] + 1
     plain = [{**to_plain(event), "seq": seq} for seq, event in events[:count]]
     return EventsMessage(run=run_id, events=plain, next_seq=max(next_seq, after + 1))
+
+
+def _without_figures(info: RunInfo) -> int:
+    """Return a hash of a run's summary without what changes with every point."""
+    rest = msgspec.structs.replace(
+        info,
+        progress=Progress(),
+        latest={},
+        headline={},
+        best={},
+        sparkline=[],
+        sparkline_steps=[],
+        next_seq=0,
+        points_seq=0,
+    )
+    return hash(msgspec.json.encode(rest))
 
 
 class _Subscription:
@@ -120,6 +142,8 @@ class Feed:
         self._clusters_changed = True
         self._changed_runs: set[str] = set()
         self._due: set[str] = set()  # subscribed runs that have changed
+        self._told: dict[str, tuple[float, int]] = {}  # when a summary was sent, and what it said without figures
+        self._to_tell: set[str] = set()  # runs whose new figures are sent later
         self._subscriptions: dict[str, _Subscription] = {}
         self._errors: list[SocketError] = []
         self._has_room = asyncio.Event()  # for another error
@@ -230,6 +254,29 @@ class Feed:
         self._clusters_changed = False
         await self._tell(ClustersMessage(clusters=self._fleet.clusters()))
 
+    def _is_worth_telling(self, info: RunInfo) -> bool:
+        """Return whether to send a run's summary now. If not, it is sent when its figures are due.
+
+        Each summary makes the browser render its lists of runs again.
+        """
+        if info.state.is_final:
+            self._told.pop(info.id, None)
+            return True
+        now, rest = self._loop.time(), _without_figures(info)
+        at, before = self._told.get(info.id, (-math.inf, 0))
+        if rest == before and (wait_s := at + FIGURES_S - now) > 0:
+            if info.id not in self._to_tell:
+                self._to_tell.add(info.id)
+                self._loop.call_later(wait_s, self._figures_are_due, info.id)
+            return False
+        self._told[info.id] = now, rest
+        return True
+
+    def _figures_are_due(self, run_id: str) -> None:
+        self._to_tell.discard(run_id)
+        self._changed_runs.add(run_id)
+        self._wake.set()
+
     async def _tell_runs(self) -> None:
         changed, self._changed_runs = self._changed_runs, set()
         message = RunsMessage(runs=[])
@@ -237,13 +284,16 @@ class Feed:
             try:
                 info = self._hub.info(run)
                 if info.marks.deleted is None:
-                    message.runs.append(info)
+                    if self._is_worth_telling(info):
+                        message.runs.append(info)
                 else:
                     message.removed.append(run)
             except NotFound:
                 message.removed.append(run)
                 self._subscriptions.pop(run, None)
-        await self._tell(message)
+                self._told.pop(run, None)
+        if message.runs or message.removed:
+            await self._tell(message)
 
     async def _tell_subscription(self, run: str) -> None:
         subscription = self._subscriptions.get(run)

@@ -110,9 +110,10 @@ export class PlotGrid implements IDisposable {
     }
     // Updates due within a frame are drawn now: messages arrive about as often, and would all have to wait.
     const wait = Math.max(0, this._drawn + 1000 / this._options.rate - FRAME_MS - performance.now());
+    // Not in a requested frame: each frame costs the browser as much as finding out that there is nothing to draw.
     this._timer = setTimeout(() => {
       this._timer = undefined;
-      this._requestFrame();
+      this._draw();
     }, wait);
   }
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from jupyter_dtf.backend.records.hub import Hub
-from jupyter_dtf.handlers.feed import EVENTS_PER_MESSAGE, MAX_SUBSCRIPTIONS, ROUND_S, Feed
+from jupyter_dtf.handlers import feed as feed_module
+from jupyter_dtf.handlers.feed import EVENTS_PER_MESSAGE, FIGURES_S, MAX_SUBSCRIPTIONS, ROUND_S, Feed
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState
-from jupyter_dtf.schema.events import Logged, encode_event
-from jupyter_dtf.schema.run import RunState
+from jupyter_dtf.schema.events import Logged, TaskChanged, encode_event
+from jupyter_dtf.schema.run import RunState, TaskState
 
 from ..backend.records.run_events import T0, encoded, points, run_info, short_run
 from ..patience import left_s
@@ -214,6 +215,41 @@ async def test_messages_come_in_rounds(fleet: MemoryFleet) -> None:
         while client.lines.get(("loss", "worker:0"), ([], []))[0][-1:] != [seq - 5]:
             await client.next("series")
         assert 3 <= sum(m["type"] == "series" for m in client.seen) <= 10
+
+
+async def test_new_figures_of_a_run_are_told_less_often_than_anything_else(fleet: MemoryFleet) -> None:
+    loop = asyncio.get_running_loop()
+    feed(fleet.hub, events=slice(0, 4))
+    async with client_of(fleet) as client:
+        await client.next("runs")  # all of them
+        client.seen.clear()
+        began = loop.time()
+        seq = 4
+        while (passed_s := loop.time() - began) < 4 * FIGURES_S:
+            fleet.hub.apply("r1", seq, encode_event(points("worker:0", seq - 4, [{"loss": float(seq)}])))
+            seq += 1
+            await asyncio.sleep(0.002)
+        last = await client.until(lambda m: m["type"] == "runs" and m["runs"][0]["latest"] == {"loss": seq - 1.0})
+        assert last["runs"][0]["state"] == "running"
+        assert 3 <= sum(m["type"] == "runs" for m in client.seen) <= passed_s / FIGURES_S + 2
+
+
+async def test_other_changes_of_a_run_do_not_wait_for_its_figures(
+    fleet: MemoryFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "FIGURES_S", 1e6)
+    feed(fleet.hub, events=slice(0, 4))
+    async with client_of(fleet) as client:
+        await client.next("runs")  # all of them
+        for seq in (4, 5):  # the first is told, since no summary of this run alone was sent before
+            fleet.hub.apply("r1", seq, encode_event(points("worker:0", seq - 4, [{"loss": float(seq)}])))
+            if seq == 4:
+                assert (await client.next("runs"))["runs"][0]["latest"] == {"loss": 4.0}
+        ended = TaskChanged(time=T0 + 3, task="worker:0", state=TaskState.SUCCEEDED, exit_code=0)
+        fleet.hub.apply("r1", 6, encode_event(ended))
+        (run,) = (await client.next("runs"))["runs"]
+        assert [task["state"] for task in run["tasks"]] == ["succeeded", "running"]
+        assert run["latest"] == {"loss": 5.0}
 
 
 async def test_a_long_output_comes_in_pieces_without_a_gap(fleet: MemoryFleet) -> None:
