@@ -52,11 +52,11 @@ RULES: list[Rule] = [
     Rule(f"layers: ({PICTURES})", TASKS, Differs(0.5, RANDOM)),
     Rule(f"layers: ({DROPPED})", ("mirrored", "pipeline"), Differs(10.0, MICROBATCHES)),
     Rule(f"layers: ({PICTURES})", ("mirrored", "pipeline"), Differs(0.5, MICROBATCHES)),
-    Rule("models: (dropout|pictures moved at random|VAE)", TASKS, Differs(5.0, RANDOM)),
-    Rule("models: (dropout|pictures moved at random|VAE)", ("mirrored", "pipeline"), Differs(5.0, MICROBATCHES)),
+    Rule("models: (dropout|random image augmentation|VAE)", TASKS, Differs(5.0, RANDOM)),
+    Rule("models: (dropout|random image augmentation|VAE)", ("mirrored", "pipeline"), Differs(5.0, MICROBATCHES)),
     Rule("layers: BatchNormalization|models: ResNet, batch normalization", ALL, Differs(5.0, STATISTICS)),
     Rule("layers: MelSpectrogram", ALL, Equal(2e-4)),  # logarithms of numbers near zero
-    Rule("models: a layer with a moving mean of its weights", ("mirrored",), Differs(0.05, ASSIGNED)),
+    Rule("models: layer with a moving average of its weights", ("mirrored",), Differs(0.05, ASSIGNED)),
     Rule("layers: RandomShear", ALL, Refused("could not be rebuilt", UNREBUILT)),
     Rule("layers: (IntegerLookup|StringLookup|TextVectorization)", ("pipeline",), Refused("table", TABLES)),
     Rule("models: (StringLookup|TextVectorization|FeatureSpace) inside", ("pipeline",), Refused("table", TABLES)),
@@ -65,7 +65,7 @@ RULES: list[Rule] = [
     Rule("models: bidirectional GRU, stateful", SHARES, Refused("stateful", STATE)),
     Rule("models: mixed_float16|optimizers: LossScaleOptimizer", ("ps",), Refused("must not scale its loss", SCALING)),
     Rule("models: mixed_b?float16", ALL, Differs(0.03, BY_ROUNDING)),
-    Rule("models: (wide and deep, two outputs|two losses of one name)", ALL, Differs(0.1, OUTPUTS)),
+    Rule("models: (wide and deep, two outputs|two losses with the same name)", ALL, Differs(0.1, OUTPUTS)),
     Rule("models: GAN, two optimizers", ("ps",), Refused("optimizer", ONE_OPTIMIZER)),
     Rule(
         "models: GAN, two optimizers",

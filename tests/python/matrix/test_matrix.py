@@ -20,15 +20,15 @@ from .table import PAGE
 KERAS_OF_THE_TABLE = "3.15"
 
 QUICK = {
-    "optimizers": ("Adam", "Nadam", "Muon", "Adadelta", "SGD, moving average overwrites each 3"),
+    "optimizers": ("Adam", "Nadam", "Muon", "Adadelta", "SGD, moving average overwrites every 3 steps"),
     "models": (
         "transformer, positions and masks",
         "Normalization inside",
         "StringLookup inside",
-        "two losses of one name",
-        "equality of tensors",
+        "two losses with the same name",
+        "tensors compared with ==",
         "spectral normalization",
-        "distillation, own train_step",
+        "distillation, custom train_step",
     ),
     "layers": ("IntegerLookup", "Embedding"),
 }

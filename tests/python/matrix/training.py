@@ -55,17 +55,17 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     # additional options of optimizers
     "Adam, amsgrad": lambda: _keras().optimizers.Adam(0.01, amsgrad=True, epsilon=1e-4),
     "Adam, clipnorm": lambda: _keras().optimizers.Adam(0.01, clipnorm=0.1, epsilon=1e-4),
-    "Adam, gradients accumulated": lambda: _keras().optimizers.Adam(0.01, gradient_accumulation_steps=2, epsilon=1e-4),
+    "Adam, gradient accumulation": lambda: _keras().optimizers.Adam(0.01, gradient_accumulation_steps=2, epsilon=1e-4),
     "RMSprop, centered, momentum": lambda: _keras().optimizers.RMSprop(0.01, momentum=0.5, centered=True, epsilon=1e-3),
     "SGD, clipvalue": lambda: _keras().optimizers.SGD(0.1, clipvalue=0.01),
     "SGD, cosine decay": lambda: _keras().optimizers.SGD(_keras().optimizers.schedules.CosineDecay(0.2, 8)),
     "SGD, global_clipnorm": lambda: _keras().optimizers.SGD(0.1, global_clipnorm=0.1),
     "SGD, moving average": lambda: _keras().optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5),
-    "SGD, moving average overwrites each 3": lambda: _keras().optimizers.SGD(
+    "SGD, moving average overwrites every 3 steps": lambda: _keras().optimizers.SGD(
         0.1, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3
     ),
     "SGD, nesterov": lambda: _keras().optimizers.SGD(0.1, momentum=0.9, nesterov=True),
-    "SGD, weight decay but of biases": lambda: _without_decay_of_biases(),  # noqa: PLW0108
+    "SGD, weight decay except for biases": lambda: _without_decay_of_biases(),  # noqa: PLW0108
 }
 
 
@@ -132,7 +132,7 @@ LOSSES: dict[str, tuple[str, dict[str, Any], Targets, str]] = {
     "Circle": ("Circle", {}, data.classes, "linear"),
     "CosineSimilarity": ("CosineSimilarity", {}, data.one_hot, "linear"),
     "Dice": ("Dice", {}, data.one_hot, "sigmoid"),
-    "Dice, of each example": ("Dice", {"axis": (1,)}, data.one_hot, "sigmoid"),
+    "Dice, per example": ("Dice", {"axis": (1,)}, data.one_hot, "sigmoid"),
     "Hinge": ("Hinge", {}, _signs, "linear"),
     "Huber": ("Huber", {"delta": 0.5}, data.target, "linear"),
     "KLDivergence": ("KLDivergence", {}, _soft, "softmax"),
@@ -146,7 +146,7 @@ LOSSES: dict[str, tuple[str, dict[str, Any], Targets, str]] = {
     "SparseCategoricalCrossentropy": ("SparseCategoricalCrossentropy", {"ignore_class": 3}, data.classes, "softmax"),
     "SquaredHinge": ("SquaredHinge", {}, _signs, "linear"),
     "Tversky": ("Tversky", {}, data.one_hot, "sigmoid"),
-    "Tversky, of each example": ("Tversky", {"axis": (1,)}, data.one_hot, "sigmoid"),
+    "Tversky, per example": ("Tversky", {"axis": (1,)}, data.one_hot, "sigmoid"),
 }
 
 
