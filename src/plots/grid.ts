@@ -20,6 +20,8 @@ import type { PlotSource } from './plotsource';
 import { PlotTheme, readTheme } from './theme';
 
 const FRAME_MS = 17;
+// The interval at which to look whether new points are visible, if the last ones were not.
+const DEFERRING_MS = 250;
 // Figures are created for at most this long before yielding to user input.
 const MAKING_MS = 20;
 // Scrolling faster than this, in pixels per frame, leaves no time to see a plot.
@@ -109,7 +111,8 @@ export class PlotGrid implements IDisposable {
       return;
     }
     // Updates due within a frame are drawn now: messages arrive about as often, and would all have to wait.
-    const wait = Math.max(0, this._drawn + 1000 / this._options.rate - FRAME_MS - performance.now());
+    const interval = Math.max(1000 / this._options.rate, this._redraw.defers ? DEFERRING_MS : 0);
+    const wait = Math.max(0, this._drawn + interval - FRAME_MS - performance.now());
     // Not in a requested frame: each frame costs the browser as much as finding out that there is nothing to draw.
     this._timer = setTimeout(() => {
       this._timer = undefined;

@@ -1,9 +1,9 @@
 import type { IDisposable } from '@lumino/disposable';
 
 // A line that has grown by less than this, in pixels, looks as before.
-const VISIBLE_PX = 0.5;
+const VISIBLE_PX = 1;
 // Changes too small to be seen are drawn after this time, since points may also be new in the middle of a line.
-const LINES_MS = 10_000;
+const LINES_MS = 20_000;
 // The newest values, as text, are up to date within this time.
 const VALUES_MS = 1000;
 
@@ -20,6 +20,11 @@ export class RedrawPace implements IDisposable {
 
   get isDisposed(): boolean {
     return this._disposed;
+  }
+
+  /** Whether there are new points whose update was deferred, because they are hardly visible. */
+  get defers(): boolean {
+    return this._timer !== undefined && !this._needed;
   }
 
   /** Call when something other than points has changed, so that the lines are redrawn. */

@@ -23,7 +23,12 @@ describe('RedrawPace', () => {
     expect([10, 11, 12].map(tip => next(tip))).toEqual(['lines', 'lines', 'lines']);
     expect(next(100_000)).toBe('lines');
     expect(next(100_050)).toBe('nothing');
-    expect(next(100_120)).toBe('lines'); // 0.6 pixels
+    expect(pace.defers).toBe(true);
+    pace.need();
+    expect(pace.defers).toBe(false);
+    expect(next(100_120)).toBe('lines');
+    expect(next(100_340)).toBe('lines'); // 1.1 pixels
+    expect(pace.defers).toBe(false);
   });
 
   it('updates values within a second and the lines at last, also when no more points come', () => {
@@ -34,7 +39,7 @@ describe('RedrawPace', () => {
     vi.advanceTimersByTime(1);
     expect(again).toHaveBeenCalledTimes(1);
     expect(next(100_010)).toBe('values');
-    vi.advanceTimersByTime(9_000);
+    vi.advanceTimersByTime(19_000);
     expect(again).toHaveBeenCalledTimes(2);
     expect(next(100_010)).toBe('lines');
     expect(next(100_010)).toBe('nothing');
