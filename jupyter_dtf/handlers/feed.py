@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROUND_S = 0.1
 """The shortest time between two rounds of messages, in seconds."""
-FIGURES_S = 0.5
+FIGURES_S = 1.0
 """The shortest time in seconds between two summaries of a run that differ only in its progress and latest values."""
 EVENTS_PER_MESSAGE = 500
 OUTPUT_PER_MESSAGE = 256 << 10

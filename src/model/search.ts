@@ -298,7 +298,7 @@ export function timelineOf(trials: readonly Trial[], now: number): { rows: Place
       const lane = free < 0 ? lanes.length : free;
       const from = Math.max(started, lanes[lane] ?? 0);
       lanes[lane] = Math.max(from, until);
-      there.push({ trial, start: from, end: lanes[lane]!, lane });
+      there.push({ trial, start: from, end: lanes[lane], lane });
     }
   }
   const rows = [...bars]
