@@ -35,7 +35,7 @@ def main() -> None:
     x = (x / 16).astype(np.float32)
     model = network()
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
-        first, second = cluster.devices
+        first, second = cluster.main_devices
         placement = {"widen": first, "first": first, "second": second, "classes": second}
         strategy = dtf.Pipeline(placement, microbatches=4)
         run = cluster.fit(model, x, y, batch_size=128, epochs=8, validation_split=0.2, strategy=strategy)

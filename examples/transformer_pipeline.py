@@ -49,7 +49,7 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
 
     # All layers in order, except the input. The second task has the layers from the second block on.
     names = [layer.name for layer in model.layers[1:]]
-    first, second = cluster.devices[:2]
+    first, second = cluster.main_devices[:2]
     cut = names.index("look_2")
     placement = {name: first if number < cut else second for number, name in enumerate(names)}
     strategy = dtf.Pipeline(placement, microbatches=4)

@@ -81,16 +81,39 @@ class ClusterHandle:
     def devices(self) -> list[str]:
         """The device strings of all tasks, such as ``/job:worker/task:0/device:CPU:0``.
 
-        GPUs are included once the hosts have connected. A run with a different ``gpus_per_task`` has different devices.
+        Waits until the hosts have connected, because their GPUs are not known before. A run with a different
+        ``gpus_per_task`` has different devices.
         """
-        info = self.info
+        return [device for devices in self._devices_of_tasks() for device in devices]
+
+    @property
+    def main_devices(self) -> list[str]:
+        """The device on which each task computes: its first GPU, or its CPU if it has no GPU. Waits for the hosts.
+
+        Example:
+            >>> first, second = cluster.main_devices
+            >>> strategy = dtf.Pipeline({"encoder": first, "decoder": second})
+        """
+        return [devices[1] if len(devices) > 1 else devices[0] for devices in self._devices_of_tasks()]
+
+    def _devices_of_tasks(self) -> list[list[str]]:
+        info = self.wait_placed()
         gpus = {location.task: len(location.gpus) for location in info.tasks}
         return [
-            device
+            devices_of(job, index, gpus.get(f"{job}:{index}", 0))
             for job, count in info.jobs.items()
             for index in range(count)
-            for device in devices_of(job, index, gpus.get(f"{job}:{index}", 0))
         ]
+
+    def wait_placed(self) -> ClusterInfo:
+        """Wait until the hosts have connected, and return the cluster's info with the place of each task.
+
+        If the tasks cannot be placed on the hosts, the info contains no places.
+        """
+        self.wait_ready()
+        with contextlib.suppress(Unavailable):
+            return self._session.call(lambda fleet: fleet.placed(self._name))
+        return self.info
 
     @property
     def runs(self) -> Runs:

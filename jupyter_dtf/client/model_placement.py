@@ -294,4 +294,4 @@ def _graph(model: Any) -> LayerGraph:
 def _devices(devices: Cluster | Sequence[Device]) -> Sequence[Device]:
     if isinstance(devices, Sequence):
         return devices
-    return check_design.devices(check_design.as_drawn(devices.wait_ready().info))
+    return check_design.devices(check_design.as_drawn(devices.wait_placed()))

@@ -87,9 +87,9 @@ class Driver:
         self._background.begin(self._drive(run, transfer))
 
     def program_ended(self, run: Run, task: str, attempt: int) -> None:
-        """Note that a task's program has succeeded in ``attempt``. The run may release its places before its processes end.
+        """Note that a task's program has succeeded in ``attempt``.
 
-        Does not raise.
+        The run may release its places before its processes end. Does not raise.
         """
         if self._queue.program_ended(run, task, attempt):
             self._background.begin(self._assignment.wake())

@@ -48,6 +48,7 @@ class TestCluster:
         cluster.wait_ready()
         assert (cluster.name, cluster.status, cluster.jobs) == ("shared", "running", {"worker": 2})
         assert cluster.devices == ["/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"]
+        assert cluster.main_devices == cluster.devices
         assert [len(cluster.spec.as_dict()["worker"])] == [2]
         assert repr(cluster) == "<Cluster shared: running, local, 2 workers>"
 

@@ -10,6 +10,8 @@ from .device_names import plain
 from .transfers import Transfers
 
 _NO_OPERATIONS = ("_SOURCE", "_SINK", "RecvTensor")
+# TensorFlow 2.21 lists each kernel and copy of a GPU once more, without its task, under "/device:GPU:0/stream:all" etc.
+_NO_DEVICE = re.compile(r"/(?:stream:.*|memcpy|sync)$")
 # For example, "[mklcpu 1.0MB 1.0MB] b = _MklMatMul(a, a)"
 _LABEL = re.compile(r"(?:^|\s)\S+ = (?P<type>\w+)\(")
 
@@ -25,6 +27,7 @@ def rows(metadata: Any, step: int, task: str = "") -> TraceData:
     ops = [
         _op(node, types, step, plain(stats.device, task))
         for stats in metadata.step_stats.dev_stats
+        if _NO_DEVICE.search(stats.device) is None
         for node in stats.node_stats
         if node.node_name not in _NO_OPERATIONS
     ]

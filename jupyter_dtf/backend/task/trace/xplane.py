@@ -8,15 +8,16 @@ collective) is a pair of events that share a connection id. An eager operation i
 functions, and positive ones to sessions, whose RunMetadata contains more.
 
 Operations on a GPU are only in that GPU's plane, which has a line for each stream: each kernel and copy names its
-operation in the stat ``tf_op``, as ``name:Type`` (seen in TensorFlow 2.21).
+operation in the stat ``tf_op``, as ``name:Type`` (seen in TensorFlow 2.21 on an H200). All kernels of a function that
+XLA has compiled name the call of this function, and its instruction in the stat ``hlo_op``; the call itself is also in
+the host's plane. Kernels of eager operations have no ``tf_op``: the event of their launch, with the same
+``correlation_id``, is in the line of the thread that executed the operation.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ....schema.trace import TraceData, TracedOp
@@ -27,6 +28,8 @@ _EAGER = "EagerLocalExecute: "
 _NOT_SHOWN = frozenset({"_Arg", "_EagerConst", "_HostRecv", "_HostSend", "_Recv", "_Retval", "_Send"})
 _WORD_FROM_THE_CLIENT = "PyFunc"  # the eager operation with which trace/remote.py sends messages
 _OWN_WORK = -1
+_JOINED_NS = 10_000
+"""The longest gap, in nanoseconds, between kernels of an operation that are shown as one."""
 
 
 class Window(NamedTuple):
@@ -43,6 +46,16 @@ class _Execution(NamedTuple):
     start_ns: int
     end_ns: int
     is_eager: bool = False
+
+
+class _Kernel(NamedTuple):
+    """Kernels of an operation, which ran on a GPU one after the other."""
+
+    gpu: int
+    step: int
+    call: str
+    """The operation in the graph; the same for all instructions of a compiled function."""
+    execution: _Execution
 
 
 class _Event(NamedTuple):
@@ -70,40 +83,76 @@ def rows(space: Any, windows: Sequence[Window], devices: Mapping[str, str], othe
             duration_us=(execution.end_ns - execution.start_ns) / 1000,
         )
 
+    kernels = list(_kernels(space, windows))
+    called = {(kernel.step, kernel.call) for kernel in kernels}
     found = []
     for execution in _executions(space):
         start_ns = execution.start_ns
         step = next((window.step for window in windows if window.start_ns <= start_ns <= window.end_ns), None)
-        if step is not None and execution.op_type not in _NOT_SHOWN:
-            found.append(row(execution, step, other if execution.is_eager else devices.get(execution.op, other)))
-    found += [row(execution, step, f"{gpus}{number}") for number, step, execution in _kernels(space, windows)]
+        if step is None or execution.op_type in _NOT_SHOWN:
+            continue
+        device = other if execution.is_eager else devices.get(execution.op, other)
+        if _GPU.search(device) is None or (step, execution.op) not in called:  # otherwise, this is only the launch
+            found.append(row(execution, step, device))
+    found += [row(kernel.execution, kernel.step, f"{gpus}{kernel.gpu}") for kernel in kernels]
     found.sort(key=lambda op: op.start_us)
     return TraceData(origin_us=origin_us, ops=found)
 
 
-def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[tuple[int, int, _Execution]]:
-    """Yield the operations that ran on GPUs, each with the number of its GPU and its step.
+def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[_Kernel]:
+    """Yield the operations that ran on GPUs.
 
-    Successive kernels and copies of an operation in one stream are joined. A GPU runs operations some time after they
-    were submitted, so an operation is attributed to the last step that had begun when it ran.
+    Successive kernels and copies of an operation in one stream are joined, unless the GPU was idle between them. A GPU
+    runs operations some time after they were submitted, so an operation is attributed to the last step that had begun
+    when it ran.
     """
     begun_ns = _begun_ns(space)
-
-    def named(event: _Event) -> tuple[str, str, int]:
-        op, _, op_type = str(event.stats.get("tf_op", "")).rpartition(":")
-        step = next((window.step for window in reversed(windows) if window.start_ns <= event.start_ns), -1)
-        return op, op_type, step
-
+    eager = _eager_launches(space)
     for plane in space.planes:
         if (gpu := _GPU.match(plane.name)) is None:
             continue
         for line in plane.lines:
-            events = ((named(event), event) for event in _events(plane, line, begun_ns))
-            of_steps = ((name, event) for name, event in events if name[0] and name[2] >= 0)
-            for (op, op_type, step), together in groupby(of_steps, itemgetter(0)):
-                kernels = [event for _, event in together]
-                end_ns = max(event.end_ns for event in kernels)
-                yield int(gpu[1]), step, _Execution(op, op_type, kernels[0].start_ns, end_ns)
+            last: _Kernel | None = None
+            for event in _events(plane, line, begun_ns):
+                call, op, op_type = _operation(event.stats, eager)
+                step = next((window.step for window in reversed(windows) if window.start_ns <= event.start_ns), None)
+                if not call or step is None:
+                    continue
+                if last is not None:
+                    was = last.execution
+                    if (last.step, was.op) == (step, op) and event.start_ns - was.end_ns <= _JOINED_NS:
+                        last = last._replace(execution=was._replace(end_ns=max(was.end_ns, event.end_ns)))
+                        continue
+                    yield last
+                last = _Kernel(int(gpu[1]), step, call, _Execution(op, op_type, event.start_ns, event.end_ns))
+            if last is not None:
+                yield last
+
+
+def _operation(stats: Mapping[str, Any], eager: Mapping[int, str]) -> tuple[str, str, str]:
+    """Return the operation that a kernel or copy belongs to, and the name and type to show; empty if unknown."""
+    call, _, op_type = str(stats.get("tf_op", "")).rpartition(":")
+    if instruction := str(stats.get("hlo_op", "")):
+        return call, f"{call}/{instruction}", instruction.partition(".")[0]
+    if "tf_op" not in stats:
+        call = op_type = eager.get(stats.get("correlation_id", -1), "")
+    return call, call, op_type
+
+
+def _eager_launches(space: Any) -> dict[int, str]:
+    """Return the types of the eager operations that launched kernels, keyed by the correlation ids of the launches."""
+    found: dict[int, str] = {}
+    for plane in space.planes:
+        if not plane.name.startswith("/host:CPU"):
+            continue
+        for line in plane.lines:
+            eager, until = "", 0
+            for event in _events(plane, line, 0):
+                if event.name.startswith(_EAGER):
+                    eager, until = event.name.removeprefix(_EAGER), event.end_ns
+                elif "correlation_id" in event.stats and event.start_ns <= until and not eager.startswith("__"):
+                    found[event.stats["correlation_id"]] = eager
+    return found
 
 
 def _executions(space: Any) -> Iterator[_Execution]:

@@ -83,6 +83,7 @@ class TestCuda(KindContract):
         super().test_a_cluster_of_it_starts_scales_trains_and_stops(made)
         share = share_of(16 << 30, 2)
         with dtf.Cluster(backend="cuda", jobs={"worker": 4}, **self.options) as cluster:
+            assert cluster.main_devices == [f"/job:worker/task:{task}/device:GPU:0" for task in range(4)]
             told = cluster.run(surroundings).result()
             assert told == [(gpu, share, True, "NCCL_P2P_DISABLE") for gpu in ("GPU-2a", "GPU-0a") * 2]
             trials = dtf.launch(cluster, in_trial, {"number": [0]}, devices_per_trial=0.5)

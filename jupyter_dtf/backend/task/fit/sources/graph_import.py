@@ -27,4 +27,6 @@ def dataset_at(view: GraphView, node: Any, spec: Any, feeds: Mapping[str, Any]) 
         return output
 
     signature = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in fed.values()]
-    return _VariantDataset(tf.compat.v1.wrap_function(variant, signature)(*fed.values()), spec)
+    # On a GPU, the variant would be copied there, and so would the dataset's iterator, which only works on the CPU.
+    with tf.device("/device:CPU:0"):
+        return _VariantDataset(tf.compat.v1.wrap_function(variant, signature)(*fed.values()), spec)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jupyter_dtf.backend.task.fit import first_step_check
 from jupyter_dtf.backend.task.fit.first_step_check import WARNING, Guard, Parts, own_parts
 from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer
 
@@ -288,6 +289,16 @@ def test_what_takes_long_is_left_alone() -> None:
     guard.compare(1)
     assert asked == [1] and ctx.notes == []
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
+
+
+def test_more_is_rounding_where_a_gpu_multiplies_with_less_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network(by_example)
+    ctx = FakeContext(0, 2, None, None, [])  # type: ignore[arg-type]
+    guard = Guard(model, ctx, Parts(2), lambda _count: [])
+    (kernel, *_) = model.trainable_variables
+    assert guard._limit(kernel) == first_step_check.LIMIT
+    monkeypatch.setattr(first_step_check, "_uses_tensor_float", lambda: True)
+    assert guard._limit(kernel) == first_step_check.TENSOR_FLOAT_LIMIT
 
 
 def test_steps_whose_batches_are_not_kept_are_not_compared() -> None:

@@ -55,6 +55,13 @@ def test_operations_with_their_type_as_it_ran() -> None:
     assert {op.device for op in data.ops} == {"/job:worker/task:0/device:CPU:0"}
 
 
+def test_kernels_that_are_listed_once_more_without_their_task_are_left_out() -> None:
+    ran, again = node("b", 100, (2, 52, 60)), node("b", 102, (0, 50, 50))
+    gpu = T0.replace("CPU", "GPU")
+    listed = [(f"/device:GPU:0/{name}", [again]) for name in ("stream:all", "stream:16(Compute)", "memcpy", "sync")]
+    assert [op.device for op in rows(metadata((gpu, [ran]), *listed), 1).ops] == ["/job:worker/task:0/device:GPU:0"]
+
+
 def test_a_transfer_begins_when_the_sender_has_the_tensor() -> None:
     made = node("b", 0, (0, 700, 701))
     data = rows(metadata((T0, [made]), (T1, [received("b", 100, 900, 4000), received("other/x", 100, 900, 8)])), 1)

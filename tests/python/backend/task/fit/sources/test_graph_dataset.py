@@ -22,6 +22,8 @@ from jupyter_dtf.client.fit_data import data_of, validation_of
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.payload import pack, unpack
 
+from ...gang import divide_cpu, run_gang
+
 DATASET: Any = tf.data.Dataset
 X = np.random.default_rng(0).random((23, 3)).astype(np.float32)
 Y = np.arange(23)
@@ -390,3 +392,16 @@ def test_what_tasks_would_read_otherwise_is_read_where_it_was_made(name: str) ->
 def test_labels_are_in_the_dataset() -> None:
     with pytest.raises(InvalidInput, match="`y` must be contained in the dataset"):
         data_of(slices().batch(2), Y, None, "x")
+
+
+def test_a_dataset_is_on_the_cpu_of_a_task_with_a_gpu() -> None:
+    """Another device of the CPU takes the place of a GPU, on which TensorFlow ends the process with SIGSEGV."""
+
+    def devices(ctx: Any) -> list[str]:
+        divide_cpu(2)
+        with tf.device("/device:CPU:1"):
+            parts = open_share(sent(slices().map(doubled).batch(4))).dataset
+            return [parts._variant_tensor.device, iter(parts)._iterator_resource.device]
+
+    (found,) = run_gang(1, devices)
+    assert [device.rpartition("/")[2] for device in found] == ["device:CPU:0", "device:CPU:0"]
