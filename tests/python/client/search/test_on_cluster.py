@@ -94,7 +94,7 @@ def exits_late(number: int, where: str) -> None:
             while not (Path(where) / "1").exists():
                 time.sleep(0.01)
 
-        sys.stdout = SimpleNamespace(flush=flush, write=stream.write, fileno=stream.fileno)  # type: ignore[assignment]
+        sys.stdout = SimpleNamespace(flush=flush, write=stream.write, fileno=stream.fileno)
 
 
 def test_launch(cluster: dtf.Cluster, tmp_path: Path) -> None:
