@@ -61,6 +61,9 @@ class TaskSpec(PeerStruct):
     may_be_spare: bool = False
     """Whether the task may run in a spare process, whose TensorFlow runtime was started with the same number of
     threads."""
+    says_when_done: bool = False
+    """Whether the host reports the success of the task's program before its process ends. Older clusters do not set
+    this: Dask would shut down a host for a report that they do not know."""
     trace_steps: list[int] = []
     """The steps to trace, as ``[first, last]``; empty: none."""
     checkpoint: Checkpoint | bool | None = None

@@ -108,6 +108,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
             gang=[each.task for each in run.gang],
             may_go_over=may_go_over,
             may_be_spare=may_be_spare,
+            says_when_done=bool(run.request.places),
             trace_steps=run.request.trace_steps,
             attempt=run.attempt,
             joins=joins,

@@ -110,7 +110,7 @@ class HostTask:
     """One task and its pipes.
 
     ``send(data)`` is called with each encoded event, ``on_program_end(attempt)`` when the task's program has succeeded
-    and its outcome is saved. ``keeps_output`` is whether output is saved.
+    and its outcome is saved, if its spec asks for that. ``keeps_output`` is whether output is saved.
     """
 
     def __init__(
@@ -355,7 +355,8 @@ class HostTask:
             elif kind == ENDS:
                 self._points(points)
                 points = []
-                self._on_program_end(self._attempt)
+                if self.spec.says_when_done:
+                    self._on_program_end(self._attempt)
             else:
                 self._points(points)
                 points = []
