@@ -84,26 +84,22 @@ class ClusterHandle:
         Waits until the hosts have connected, because their GPUs are not known before. A run with a different
         ``gpus_per_task`` has different devices.
         """
-        return [device for devices in self._devices_of_tasks() for device in devices]
+        return [device for devices in _devices_of_tasks(self.wait_placed()) for device in devices]
 
     @property
     def main_devices(self) -> list[str]:
         """The device on which each task computes: its first GPU, or its CPU if it has no GPU. Waits for the hosts.
 
+        Raises:
+            Unavailable: If the tasks cannot be placed on the hosts.
+
         Example:
             >>> first, second = cluster.main_devices
             >>> strategy = dtf.Pipeline({"encoder": first, "decoder": second})
         """
-        return [devices[1] if len(devices) > 1 else devices[0] for devices in self._devices_of_tasks()]
-
-    def _devices_of_tasks(self) -> list[list[str]]:
-        info = self.wait_placed()
-        gpus = {location.task: len(location.gpus) for location in info.tasks}
-        return [
-            devices_of(job, index, gpus.get(f"{job}:{index}", 0))
-            for job, count in info.jobs.items()
-            for index in range(count)
-        ]
+        self.wait_ready()
+        info = self._session.call(lambda fleet: fleet.placed(self._name))
+        return [devices[1] if len(devices) > 1 else devices[0] for devices in _devices_of_tasks(info)]
 
     def wait_placed(self) -> ClusterInfo:
         """Wait until the hosts have connected, and return the cluster's info with the place of each task.
@@ -330,3 +326,13 @@ class ClusterHandle:
         if info.incompatible:
             return f"<Cluster {info.name}: {wording.cluster_state(info)}. {info.incompatible}>"
         return f"<Cluster {info.name}: {wording.cluster_state(info)}, {info.kind}, {wording.jobs(info.jobs)}>"
+
+
+def _devices_of_tasks(info: ClusterInfo) -> list[list[str]]:
+    """Return the devices of each task, the CPU first."""
+    gpus = {location.task: len(location.gpus) for location in info.tasks}
+    return [
+        devices_of(job, index, gpus.get(f"{job}:{index}", 0))
+        for job, count in info.jobs.items()
+        for index in range(count)
+    ]

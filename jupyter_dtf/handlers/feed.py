@@ -78,7 +78,7 @@ def _without_figures(info: RunInfo) -> int:
         next_seq=0,
         points_seq=0,
     )
-    return hash(msgspec.json.encode(rest))
+    return hash(encode_json(rest))
 
 
 class _Subscription:

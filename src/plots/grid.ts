@@ -102,6 +102,8 @@ export class PlotGrid implements IDisposable {
   /** Draw everything in the next frame that the update rate allows. */
   schedule(): void {
     this._redraw.need();
+    clearTimeout(this._timer); // the interval may be shorter now
+    this._timer = undefined;
     this._schedule();
   }
 
@@ -116,7 +118,11 @@ export class PlotGrid implements IDisposable {
     // Not in a requested frame: each frame costs the browser as much as finding out that there is nothing to draw.
     this._timer = setTimeout(() => {
       this._timer = undefined;
-      this._draw();
+      if (document.hidden) {
+        this._requestFrame(); // comes when the page is shown again
+      } else {
+        this._draw();
+      }
     }, wait);
   }
 

@@ -25,8 +25,8 @@ class RunQueue:
         self._returning: set[str] = set()
         """Restarting runs that wait for places; they take precedence over all new runs."""
         self._acquired: dict[str, list[PlannedTask]] = {}
-        self._programs_ended: dict[str, set[str]] = {}
-        """The tasks whose programs have succeeded, for runs that have places."""
+        self._programs_ended: dict[str, dict[str, int]] = {}
+        """For runs that have places: the tasks whose programs have succeeded, and in which attempts."""
 
     async def acquire(self, run: Run) -> list[PlannedTask]:
         """Wait for free places for a run and reserve them. Returns an empty list if the run ends first.
@@ -52,12 +52,14 @@ class RunQueue:
         yet: the kernel takes 10 to 20 ms to unmap TensorFlow's memory. GPUs are free only after that.
         """
         taken = self._taken.get(run.id)
-        if not taken or run.info.state is not RunState.RUNNING or attempt != run.task_info(task).attempt:
+        if not taken or run.info.state is not RunState.RUNNING:
             return False  # a run that is being paused keeps its places
-        ended = self._programs_ended.setdefault(run.id, set())
-        ended.add(task)
-        if any(place.gpus.gpus for place in taken) or any(place.task not in ended for place in run.planned):
+        ended = self._programs_ended.setdefault(run.id, {})
+        ended[task] = attempt
+        if any(place.gpus.gpus for place in taken):
             return False
+        if any(ended.get(place.task) != run.task_info(place.task).attempt for place in run.planned):
+            return False  # a task that was lost at its end is started again
         return self._give_back(run)
 
     def again(self, run: Run) -> bool:

@@ -181,8 +181,19 @@ class Fleet:
         Raises:
             NotFound: If the cluster ends first.
             Unavailable: If the tasks cannot be placed as designed, for example because a device is missing.
+            ClusterLost: If it died or does not respond.
         """
-        await self._roster.wait_for(lambda: self.cluster(name).tasks or self.cluster(name).notes)
+
+        def is_placed() -> bool:
+            member = self._roster.find(name)
+            if member.connection.state is ClusterState.LOST:
+                raise ClusterLost(member.info.message)
+            if member.has_given_up:
+                raise member.not_answering()
+            info = self.cluster(name)
+            return bool(info.tasks or info.notes)
+
+        await self._roster.wait_for(is_placed)
         info = self.cluster(name)
         if not info.tasks:
             raise Unavailable("; ".join(info.notes))

@@ -193,6 +193,20 @@ describe('PlotGrid', () => {
     await settled(() => expect(figures()).toEqual(shown));
   }
 
+  it('draws what has come while the page was hidden as soon as it is shown again', async () => {
+    await show(0, 1);
+    const frames: FrameRequestCallback[] = [];
+    vi.stubGlobal('requestAnimationFrame', (callback: FrameRequestCallback) => frames.push(callback));
+    const hidden = vi.spyOn(document, 'hidden', 'get').mockReturnValue(true);
+    const added = { metric: 'loss', task: 'worker:0', start: 2, x: [20], y: [3], replaced: '' };
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames: [added] });
+    await settled(() => expect(frames).toHaveLength(1)); // the browser calls it when the page is visible
+    hidden.mockReturnValue(false);
+    frames[0]!(0);
+    const { data } = bokeh.lines[0]!.source as { data: { x: Float64Array } };
+    expect([...data.x]).toEqual([0, 10, 20]);
+  });
+
   it('asks for and draws what is near the view, and lets go of the rest', async () => {
     expect(cards()).toHaveLength(1); // the others are folded
     expect(host.querySelector('h3 [aria-expanded]')!.textContent).toBe('a200 plots');

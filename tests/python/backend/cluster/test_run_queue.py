@@ -174,6 +174,18 @@ async def test_places_are_free_once_all_programs_have_succeeded_and_not_before()
     fourth.cancel()
 
 
+async def test_a_task_that_was_lost_at_its_end_and_runs_again_keeps_the_places() -> None:
+    queue = RunQueue(Places())  # type: ignore[arg-type]
+    attempts = {"t0": 0, "t1": 0}
+    run = running("both", plan({"worker": 2}, HOST))
+    run.task_info = lambda task: SimpleNamespace(attempt=attempts[f"t{task[-1]}"])
+    await queue.acquire(run)
+    assert not queue.program_ended(run, "worker:0", 0)
+    attempts["t0"] = 1  # started again alone
+    assert not queue.program_ended(run, "worker:1", 0)
+    assert queue.program_ended(run, "worker:0", 1)
+
+
 @pytest.mark.parametrize("state", [RunState.PAUSING, RunState.STOPPING, RunState.RESTARTING])
 async def test_a_run_that_may_go_on_keeps_its_places(state: RunState) -> None:
     queue = RunQueue(Places())  # type: ignore[arg-type]
