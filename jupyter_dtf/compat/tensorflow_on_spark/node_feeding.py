@@ -9,6 +9,7 @@ nodes that wait for each other must be fed at the same time.
 from __future__ import annotations
 
 import fcntl
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -97,9 +98,12 @@ def infer(
     return results
 
 
-def end(place: Place, task: str, queues: Iterable[str]) -> None:
-    """Notify a node on this machine that its feed has ended, unless the node itself has ended."""
-    with suppress(ConnectionError), Outlet(place.inlet(task)) as outlet:
+def end(place: Place, task: str, queues: Iterable[str], timeout_s: float) -> None:
+    """Notify a node on this machine that its feed has ended, unless the node itself has ended.
+
+    A node that has only just started may not listen yet: this waits for it, for at most ``timeout_s`` seconds.
+    """
+    with suppress(ConnectionError), _connected(place.inlet(task), timeout_s) as outlet:
         for queue in queues:
             outlet.end(queue)
 
@@ -170,7 +174,7 @@ def _connected(inlet: Path, timeout_s: float) -> Outlet:
     ends = time.monotonic() + timeout_s
     while True:
         try:
-            return Outlet(inlet, timeout_s)
+            return Outlet(inlet, None if math.isinf(timeout_s) else timeout_s)
         except ConnectionError:
             # There is no notification when a socket appears.
             if words.left(inlet) is not None or _lost(inlet) is Gone or time.monotonic() > ends:

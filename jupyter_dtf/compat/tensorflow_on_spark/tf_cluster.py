@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import queue as queues
 import time
@@ -259,8 +260,9 @@ class TFCluster:
     def _tell_end(self, hosts: dict[str, str], names: Sequence[str], ends: float | None, timeout_s: float) -> None:
         if self.run.info.state.is_final or not hosts:
             return
+        left_s = math.inf if ends is None else max(ends - time.monotonic(), 0.0)
         futures = [
-            self.client.submit(node_feeding.end, self._place, task, names, workers=[host], pure=False)
+            self.client.submit(node_feeding.end, self._place, task, names, left_s, workers=[host], pure=False)
             for task, host in hosts.items()
         ]
         self._wait_told(futures, ends, timeout_s)

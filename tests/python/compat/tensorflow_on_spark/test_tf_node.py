@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import queue
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,9 +18,12 @@ from jupyter_dtf.backend.machine.feed_outlet import Outlet
 from jupyter_dtf.backend.task.feed.inlet import Inlet
 from jupyter_dtf.compat import TFManager, TFNode
 from jupyter_dtf.compat.tensorflow_on_spark import feed_words as words
+from jupyter_dtf.compat.tensorflow_on_spark import node_feeding
 from jupyter_dtf.compat.tensorflow_on_spark.node_context import TFNodeContext
 from jupyter_dtf.compat.tensorflow_on_spark.tf_manager import EndPartition
 from jupyter_dtf.errors import InvalidInput, Unavailable
+
+from ...patience import left_s
 
 HERE, USER = os.getcwd(), getpass.getuser()
 
@@ -115,6 +122,21 @@ def test_what_is_fed_is_consumed_with_its_last_item(tmp_path: Path) -> None:
         assert outlet.put("error", words.Piece(1, ["f"], True))
         assert TFNode.DataFeed(manager, False, "error").next_batch(1) == ["f"]
         assert outlet.take(words.consumed("error"), 1) == [1]
+
+
+def test_a_node_that_listens_late_hears_of_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, has_looked = tmp_path / "ps-0.feed", threading.Event()
+    monkeypatch.setattr(
+        node_feeding, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: has_looked.set())
+    )
+    place: Any = SimpleNamespace(inlet=lambda _task: path)
+    ending = threading.Thread(target=node_feeding.end, args=(place, "ps:0", [words.CONTROL], math.inf), daemon=True)
+    ending.start()
+    assert has_looked.wait(left_s())
+    with Inlet(path) as inlet:
+        manager = TFManager.TFManager([*words.QUEUES, words.CONTROL], inlet)
+        assert manager.get_queue(words.CONTROL).get() is None
+        ending.join(left_s())
 
 
 def test_a_node_that_waits_for_data_hears_of_a_stop(tmp_path: Path) -> None:
