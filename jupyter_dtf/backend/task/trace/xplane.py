@@ -106,11 +106,12 @@ def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[_Kernel]:
     runs operations some time after they were submitted, so an operation is attributed to the last step that had begun
     when it ran.
     """
+    planes = [(int(gpu[1]), plane) for plane in space.planes if (gpu := _GPU.match(plane.name))]
+    if not planes:
+        return  # the host's events need not be searched for launches
     begun_ns = _begun_ns(space)
     eager = _eager_launches(space)
-    for plane in space.planes:
-        if (gpu := _GPU.match(plane.name)) is None:
-            continue
+    for number, plane in planes:
         for line in plane.lines:
             last: _Kernel | None = None
             for event in _events(plane, line, begun_ns):
@@ -124,7 +125,7 @@ def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[_Kernel]:
                         last = last._replace(execution=was._replace(end_ns=max(was.end_ns, event.end_ns)))
                         continue
                     yield last
-                last = _Kernel(int(gpu[1]), step, call, _Execution(op, op_type, event.start_ns, event.end_ns))
+                last = _Kernel(number, step, call, _Execution(op, op_type, event.start_ns, event.end_ns))
             if last is not None:
                 yield last
 
