@@ -115,7 +115,7 @@ class AskedTrials:
     def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
         """Record a trial's reports and query the pruner immediately, without waiting for other trials."""
         if number in self._to_prune:
-            return True
+            return False  # it is already being stopped: these are reports that were on their way
         trial, told = self._asked[number], self._steps[number]
         if len(self._metrics) > 1:
             return False  # Optuna prunes with a single objective only

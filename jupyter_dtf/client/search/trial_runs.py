@@ -113,7 +113,10 @@ class Source(Protocol):
         """Record that a trial has been started as this run."""
 
     def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
-        """Record ``(step, value)`` points of the metric that a trial has reported. Return whether to prune it."""
+        """Record ``(step, value)`` points of the metric that a trial has reported. Return whether to prune it now.
+
+        A trial may report more while it is being ended, but is pruned only once.
+        """
 
     def ended(self, trial: Ended) -> None:
         """Record the outcome of a trial that has ended."""

@@ -148,9 +148,12 @@ class Lookout:
         self._seen: dict[tuple[int, str, int], int] = {}
         self._post()
 
-    def look(self, wait: Wait) -> str:
+    def look(self, wait: Wait, *, compare: bool = False) -> str:
         """Check a wait. Return the reason why it will never end, or an empty string if it may end. Call this regularly
         during the wait.
+
+        ``compare`` is for collectives that never end if their calls differ: different texts are then a reason. Others
+        must not use it: they compare the calls as soon as the last task has arrived, and can continue afterwards.
         """
         heartbeat.waits_for_others()
         with self._lock:
@@ -163,7 +166,7 @@ class Lookout:
                 return verdict
             waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
             here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
-            if len({w.text for ws in here.values() for w in ws}) > 1:  # their calls differ
+            if compare and len({w.text for ws in here.values() for w in ws}) > 1:
                 return self._tell({rank: ws for rank, ws in here.items() if ws})
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}

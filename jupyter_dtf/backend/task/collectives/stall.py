@@ -155,7 +155,7 @@ class WatchedReducer(Reducer):
     def _gives_up(self, begun: int, text: str) -> bool:
         others = tuple(rank for rank in self._ranks if rank != self._ranks[self.rank])
         wait = Wait(self._group, begun, text, self._ranks, others)
-        why = self._lookout.look(wait)
+        why = self._lookout.look(wait, compare=True)
         if why:
             self._lookout.agree(wait)
             self._inner.give_up(why)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from optuna import Study
+from optuna.pruners import ThresholdPruner
 
 from jupyter_dtf.backend.task.trial_model import FILE, OWN
 from jupyter_dtf.client.search.optuna_trials import AskedTrials
@@ -40,6 +41,19 @@ def succeeded(number: int, directory: Path, value: float) -> Ended:
     info = RunInfo.of(told)
     info.state = RunState.SUCCEEDED
     return Ended(number, info, value)
+
+
+def test_what_a_pruned_trial_still_reports_does_not_prune_it_again() -> None:
+    study = open_study("study", None, as_sampler("random", 1), as_pruner(ThresholdPruner(lower=5)), ["maximize"])
+    asked = AskedTrials(study, trains, SPACE, ["value"], 1, keeps=False)
+    following = asked.next()
+    assert following is not None
+    assert [asked.reported(following.number, [(step, value)]) for step, value in ((1, 6), (2, 4), (3, 3), (4, 9))] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400], ids=["inf", "-inf", "nan", "10**400"])

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from jupyter_dtf.backend.task.collectives import make_reducer
+from jupyter_dtf.backend.task.collectives.calls import DifferentCalls
 from jupyter_dtf.backend.task.collectives.deadlocks import Lookout, Wait
 from jupyter_dtf.backend.task.collectives.two_levels import TwoLevelReducer
 
@@ -24,8 +26,8 @@ def looks_are_counted(ctx: FakeContext) -> None:
     """Leave a file when this task has looked so often in one wait."""
     real = Lookout.look
 
-    def look(self: Lookout, wait: Wait) -> str:
-        verdict = real(self, wait)
+    def look(self: Lookout, wait: Wait, **options: Any) -> str:
+        verdict = real(self, wait, **options)
         if self._mine[wait.group].beat == LOOKS:
             (ctx.shared_dir / f"{ctx.rank}-looks").touch()
         return verdict
@@ -46,6 +48,25 @@ def test_one_that_begins_late() -> None:
         if ctx.rank == 2:
             until_all_look(ctx.shared_dir, [0, 1])
         reducer = make_reducer("auto", ctx)
+        total = float(reducer.sum(np.ones(3))[0])
+        reducer.close()
+        return total
+
+    assert run_gang(3, program) == [3.0] * 3
+
+
+@pytest.mark.parametrize("machines", ["aaa", "aba", "abc"])
+def test_one_that_comes_when_the_others_know_that_their_calls_differ(machines: str) -> None:
+    """All three hear it, and the next call is a call like any other: nobody has given up meanwhile."""
+
+    def program(ctx: FakeContext) -> float:
+        ctx.machines = list(machines)
+        looks_are_counted(ctx)
+        reducer = make_reducer("auto", ctx)
+        if ctx.rank == 1:
+            until_all_look(ctx.shared_dir, [0, 2])
+        with pytest.raises(DifferentCalls, match="float32 .* on worker:"):
+            reducer.sum(np.ones(3, np.float64 if ctx.rank == 2 else np.float32))
         total = float(reducer.sum(np.ones(3))[0])
         reducer.close()
         return total

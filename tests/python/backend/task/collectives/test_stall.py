@@ -79,7 +79,8 @@ def test_what_a_task_that_goes_on_meanwhile_calls_next_is_not_held_against_the_o
         looked: list[tuple[int, str]] = []
         rounds = threading.Semaphore(0)
 
-        def look(wait: Wait) -> str:
+        def look(wait: Wait, *, compare: bool) -> str:
+            assert compare
             looked.append((wait.number, wait.text))
             rounds.release()
             return ""
