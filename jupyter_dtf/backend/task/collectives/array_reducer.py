@@ -25,8 +25,6 @@ from .matching import Matching
 from .primitive import Array, Reducer, check_op, check_splits
 from .program_order import ProgramOrder, in_graph
 
-UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum, "product": np.multiply}
-
 _MANY_CALLS = 1000  # the number of different calls whose marks are cached
 
 _IN_A_GRAPH = "the choice of the next collective in a graph"

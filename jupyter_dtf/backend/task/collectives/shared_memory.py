@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from .array_reducer import UFUNCS, ArrayReducer, Bytes, Wanted
+from .array_reducer import ArrayReducer, Bytes, Wanted
 from .calls import DifferentCalls, mark
 from .deadlocks import HEARD_S, Watch
 from .divided_arrays import Cells
+from .elementwise import combine_for
 from .primitive import Array
 from .rendezvous import JOINED, Meeting, mapped
 from .results import Results
@@ -135,20 +136,20 @@ class SharedMemoryReducer(ArrayReducer):
                 return reduced
 
     def _reduce_small(self, arrays: list[Array], op: str, call: bytes) -> list[Array] | None:
-        ufunc = UFUNCS[op]
+        combine = combine_for(op, arrays[0].dtype)
         ends = list(accumulate(a.size for a in arrays))
         dtype = arrays[0].dtype
         slots = self._next_slots()[:, : ends[-1] * dtype.itemsize].view(dtype)
         np.concatenate(arrays, out=slots[self.rank])
         if self._meet(call, arrays, op):
             return None
-        total = ufunc(slots[0], slots[1])
+        total = combine(slots[0], slots[1])
         for slot in slots[2:]:
-            ufunc(total, slot, out=total)
+            combine(total, slot, out=total)
         return [total[end - a.size : end] for end, a in zip(ends, arrays, strict=True)]
 
     def _reduce_large(self, arrays: list[Array], op: str, call: bytes) -> list[Array] | None:
-        ufunc = UFUNCS[op]
+        combine = combine_for(op, arrays[0].dtype)
         totals = self._results.like(arrays)
         cell = Cells(arrays, self.size, self._cell)
         for number in range(cell.rounds + 1):
@@ -161,7 +162,7 @@ class SharedMemoryReducer(ArrayReducer):
                     mine = arrays[i][lo:hi]
                     for other in self._others:
                         sent = _view(before[other], self.rank * self._cell + offset, mine)
-                        ufunc(mine, sent, out=total)
+                        combine(mine, sent, out=total)
                         mine = total
                     _view(own, place + offset, total)[...] = total
             if number < cell.rounds:

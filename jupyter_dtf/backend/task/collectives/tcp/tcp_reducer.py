@@ -20,9 +20,10 @@ import numpy as np
 
 from ... import time_accounts
 from ...context import check_gang, peer_lost
-from ..array_reducer import UFUNCS, ArrayReducer, Bytes, Wanted, as_bytes
+from ..array_reducer import ArrayReducer, Bytes, Wanted, as_bytes
 from ..calls import DIGEST_BYTES, DifferentCalls, differ, mark, text_of
 from ..deadlocks import LOOK_S
+from ..elementwise import Combine, combine_for
 from ..group_wait import WholeWait
 from ..primitive import Array
 from ..rendezvous import JOINED
@@ -318,16 +319,16 @@ class TcpReducer(ArrayReducer):
                     return reduced
 
     def _reduce_small(self, arrays: list[Array], op: str, call: bytes) -> list[Array] | None:
-        ufunc = UFUNCS[op]
         dtype = arrays[0].dtype
+        combine = combine_for(op, dtype)
         own = np.concatenate(arrays)
         joined, _, came = self._meet(call, own.tobytes())
         if self._tell_joined(joined, call, arrays, op):
             return None
         everyones = [np.frombuffer(data, dtype) for data in came]
-        total = ufunc(everyones[0], everyones[1])
+        total = combine(everyones[0], everyones[1])
         for each in everyones[2:]:
-            ufunc(total, each, out=total)
+            combine(total, each, out=total)
         ends = list(accumulate(a.size for a in arrays))
         return [total[end - a.size : end] for end, a in zip(ends, arrays, strict=True)]
 
@@ -336,11 +337,11 @@ class TcpReducer(ArrayReducer):
         if self._tell_joined(joined, call, arrays, op):
             return None
         totals = self._results.like(arrays)
-        self._go_round(UFUNCS[op], arrays, totals)
+        self._go_round(combine_for(op, arrays[0].dtype), arrays, totals)
         self._sender.flush()
         return totals
 
-    def _go_round(self, ufunc: Any, arrays: list[Array], totals: list[Array]) -> None:
+    def _go_round(self, combine: Combine, arrays: list[Array], totals: list[Array]) -> None:
         """Send every chunk around the ring twice: once to reduce it, and once to distribute the result."""
         right, left = self._out[self._after[0]], self._before[0]
         dtype = arrays[0].dtype
@@ -356,7 +357,7 @@ class TcpReducer(ArrayReducer):
                     wire.read_into(values.data)
                     values, at = values.view(dtype), 0
                     for i, lo, hi in piece:
-                        ufunc(arrays[i][lo:hi], values[at : at + hi - lo], out=totals[i][lo:hi])
+                        combine(arrays[i][lo:hi], values[at : at + hi - lo], out=totals[i][lo:hi])
                         at += hi - lo
                 else:
                     for i, lo, hi in piece:
