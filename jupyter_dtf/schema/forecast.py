@@ -39,8 +39,9 @@ MAX_FIGURE = 1e18
 class ForecastSettings(Struct):
     """The settings of a forecast. Empty strings and 0: use the design, its calibration, or the default."""
 
-    strategy: str = "allreduce"
-    """``allreduce``, ``ps``, ``mirrored`` (in-graph) or ``pipeline``."""
+    strategy: str = ""
+    """``allreduce``, ``ps``, ``mirrored`` (in-graph) or ``pipeline``. Empty: the run's strategy, or ``allreduce`` for a
+    design."""
     tasks: list[int] = []
     """The numbers of tasks to forecast, not counting ``ps`` tasks; empty: 1, 2, 4, ..., 512. For a pipeline, each
     number includes all stages and replicas."""
@@ -98,7 +99,7 @@ class ForecastSettings(Struct):
 
     def __post_init__(self) -> None:
         for field, values in (
-            ("strategy", STRATEGIES),
+            ("strategy", STRATEGIES if self.strategy else ("",)),
             ("algorithm", ALGORITHMS),
             ("compression", COMPRESSIONS),
             ("precision", PRECISIONS),

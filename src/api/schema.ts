@@ -1252,7 +1252,10 @@ export interface Hardware {
 
 /** The settings of a forecast. Empty strings and 0: use the design, its calibration, or the default. */
 export interface ForecastSettings {
-  /** `allreduce`, `ps`, `mirrored` (in-graph) or `pipeline`. */
+  /**
+   * `allreduce`, `ps`, `mirrored` (in-graph) or `pipeline`. Empty: the run's strategy, or `allreduce` for a
+   * design.
+   */
   strategy: string;
   /**
    * The numbers of tasks to forecast, not counting `ps` tasks; empty: 1, 2, 4, ..., 512. For a pipeline, each
@@ -1640,7 +1643,7 @@ export const DEFAULTS = {
   ModelDesign: {"source": {"kind": "none", "path": "", "variable": ""}},
   RunSettings: {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1},
   Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}},
-  ForecastSettings: {"strategy": "allreduce", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": false, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilisation": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
+  ForecastSettings: {"strategy": "", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": false, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilisation": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
   ScaleTarget: {"examples_per_second": 0.0, "hours": 0.0, "device_hours": 0.0, "examples": 0.0},
   DashboardRun: {"name": ""},
   DashboardPlot: {"smoothing": 0.0, "log": false},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -110,6 +110,8 @@ def _fabric(settings: ForecastSettings, machines: Machines, measured: Link | Non
 def complete(found: Basis, machines: Machines) -> Basis:
     """Return the basis with default settings filled in."""
     settings = found.settings
+    if not settings.strategy:
+        settings = msgspec.structs.replace(settings, strategy="allreduce")
     open_: dict[str, object] = {"devices_per_machine": found.fabric.per_machine}
     if not settings.tasks:
         open_["tasks"] = list(USUAL_TASKS)
@@ -136,7 +138,7 @@ def of_basis(found: Basis) -> Forecast:
     fast = usual.with_speeds(1 / (1 + unsure), 1 + UNSURE_NETWORK)
     tasks = sorted(set(settings.tasks))
     points = [_point(found, count, [step_of(each, count) for each in (usual, slow, fast)]) for count in tasks]
-    _compare(points, _alone(usual))
+    _compare(points, one=step_of(usual, 1).examples_per_s)
     pays, why = _where_it_pays(points, settings.threshold)
     return Forecast(
         model=found.model,
@@ -205,17 +207,9 @@ def _point(found: Basis, tasks: int, steps: Sequence[Step]) -> ForecastPoint:
     )
 
 
-def _alone(usual: Situation) -> Callable[[int], float]:
-    """Return a function that returns the examples per second of a single task, whatever its argument.
-
-    A step of the single task has the configured examples per device or, with a global batch size, the whole batch.
-    """
-    return lambda tasks: step_of(usual, 1).examples_per_s
-
-
-def _compare(points: Sequence[ForecastPoint], alone: Callable[[int], float]) -> None:
+def _compare(points: Sequence[ForecastPoint], one: float) -> None:
+    """Fill in what depends on other points. ``one``: the examples per second of a single task."""
     before_tasks, before = 0, 0.0
-    one = alone(1)
     for point in points:
         point.linear = one * point.tasks
         point.efficiency = point.examples_per_second / point.linear if point.linear else 0.0

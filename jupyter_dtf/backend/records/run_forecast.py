@@ -129,6 +129,8 @@ def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
             f"A run can be forecast if it trains with one of {', '.join(_STRATEGIES)} and has completed {_FEWEST} "
             f"steps after the first {LEFT_OUT}. This does not apply to {info.name} ({info.strategy or info.kind})"
         )
+    if not settings.strategy:
+        settings = msgspec.structs.replace(settings, strategy=strategy)
     return forecasting.of_basis(_basis(info, found, settings, computing))
 
 

@@ -65,6 +65,13 @@ def test_an_exchange_that_nobody_measured_is_said_to_be_assumed() -> None:
     assert "The model's number of parameters is unknown, so their exchange is left out." in found.notes
 
 
+@pytest.mark.parametrize("strategy", ["allreduce", "ps", "mirrored"])
+def test_it_is_of_the_runs_strategy_unless_another_is_asked_for(strategy: str) -> None:
+    assert run_forecast(record(TWO, strategy=strategy), ForecastSettings()).settings.strategy == strategy
+    other = run_forecast(record(TWO, strategy=strategy), ForecastSettings(strategy="pipeline"))
+    assert other.settings.strategy == "pipeline"
+
+
 @pytest.mark.parametrize("fields", [{"strategy": "pipeline"}, {"kind": "program", "strategy": ""}])
 def test_runs_that_are_not_forecast(fields: dict[str, Any]) -> None:
     with pytest.raises(Conflict, match="A run can be forecast if it trains with one of allreduce, ps, mirrored"):
