@@ -42,7 +42,7 @@ from .fit_arguments import (
     checked_warmup,
     count_or_none,
 )
-from .fit_callbacks import callback_list, packed_callbacks
+from .fit_callbacks import callback_list, packed_callbacks, warn_of_copies
 from .fit_data import (
     check_batch_size,
     check_one_output,
@@ -312,6 +312,9 @@ def prepare(
     if weights is not None:
         check_one_output(data, x)
     own = callback_list(callbacks)
+    packed = packed_callbacks(own, model)
+    if isinstance(data, BatchSource) and data.is_copied:
+        warn_of_copies(own, model, x)
     chosen, design = pipeline_placement.with_placement(parse_strategy(strategy))
     job = FitJob(
         model=_packed(model),
@@ -326,7 +329,7 @@ def prepare(
         steps_per_epoch=steps_per_epoch,
         validation_steps=validation_steps,
         validation_freq=validation_freq,
-        callbacks=packed_callbacks(own, model),
+        callbacks=packed,
         strategy=chosen,
         checkpoint=_policy(checkpoint, chosen),
         resume=resume,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from typing import Any
 
 from ..backend.task.fit.batch_hooks import modules_of_batch_hooks
@@ -49,6 +50,21 @@ def packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
         ) from error
     acts = any(map(_acts_between_batches, callbacks))
     return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"", acts)
+
+
+def warn_of_copies(callbacks: list[Any], model: Any, x: Any) -> None:
+    """Warn of callbacks that hold the data ``x``, of which the tasks have copies. The callbacks must be picklable."""
+    if not callbacks:
+        return
+    pickles = Pickles(lambda: model if hasattr(model, "compile_from_config") else None)
+    names = [type(callback).__name__ for callback in callbacks if pickles.holds(callback, x)]
+    if names:
+        kind = type(x).__name__
+        warnings.warn(
+            f"The {kind} that {', '.join(names)} holds will be a copy: changes that a callback makes to it do not "
+            f"change the training data. Make them in the on_epoch_begin or on_epoch_end of the {kind} itself",
+            stacklevel=5,
+        )
 
 
 def _acts_between_batches(callback: Any) -> bool:

@@ -277,6 +277,36 @@ def test_variables_that_a_callback_could_change_are_not_copied_without_a_word() 
             prepare(model, X, X[:, :1])
 
 
+def test_a_callback_that_holds_the_data_is_told_that_it_has_a_copy() -> None:
+    class Squares(keras.utils.PyDataset):
+        level = 1
+
+        @property
+        def num_batches(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> Any:
+            return X * self.level, X[:, :1]
+
+    class Harder(keras.callbacks.Callback):
+        def __init__(self, *held: Any) -> None:
+            super().__init__()
+            self.held = [held]
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.held[0][0].level = epoch
+
+    squares, model = Squares(), keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prepare(model, squares, callbacks=[Harder()])
+        prepare(model, squares, callbacks=[Harder(Squares())], validation_data=squares)
+        prepare(model, X, X[:, :1], callbacks=[Harder(squares)])
+    with pytest.warns(UserWarning, match=r"Squares that Harder holds will be a copy: .* of the Squares itself"):
+        prepare(model, squares, callbacks=[Harder(), Harder(squares)])
+
+
 def test_a_metric_keeps_its_name_wherever_it_comes_from() -> None:
     def make(power: float) -> Any:
         def apart(y: Any, pred: Any) -> Any:

@@ -60,6 +60,13 @@ class Pickles:
         _Pickler(file, self._references, trained).dump(value)
         return file.getvalue()
 
+    def holds(self, value: Any, sought: Any) -> bool:
+        """Return whether a copy of ``sought`` would be made with a copy of the value, which must be picklable."""
+        finder = _Finder(io.BytesIO(), self._references, set())
+        finder.sought = sought
+        finder.dump(value)
+        return finder.found
+
     def loads(self, data: bytes, *, whole: bool = True) -> Any:
         """Unpickle a value. Raises InvalidInput if an object that the value refers to does not exist in this process.
 
@@ -112,6 +119,19 @@ class _Pickler(cloudpickle.Pickler):
                 self._alive.append(obj)
                 return obj.__reduce_ex__(5)
         return super().reducer_override(obj)
+
+
+class _Finder(_Pickler):
+    """Notes whether it has come across the object ``sought``, which it does not pickle."""
+
+    sought: Any = None
+    found = False
+
+    def persistent_id(self, obj: Any) -> Reference | None:
+        if obj is not self.sought:
+            return super().persistent_id(obj)
+        self.found = True
+        return ("sought",)
 
 
 class _Unpickler(pickle.Unpickler):

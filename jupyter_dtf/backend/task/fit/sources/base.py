@@ -106,6 +106,8 @@ class BatchSource(ABC):
     """Whether the source itself, rather than ``batch_size``, determines the batches."""
     runs_own_code: ClassVar[bool] = True
     """Whether opening the source runs the caller's code, which may configure TensorFlow."""
+    is_copied: ClassVar[bool] = False
+    """Whether each task reads a copy of the caller's object, so that changes to another copy have no effect."""
     weighs_other_classes: ClassVar[bool] = False
     """Whether classes that ``class_weight`` does not name have the weight 1, as they do in Keras for this form of
     data.

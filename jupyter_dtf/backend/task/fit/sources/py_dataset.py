@@ -43,6 +43,7 @@ class PyDatasetSource(BatchSource):
     """
 
     what: ClassVar[str] = "the PyDataset"
+    is_copied: ClassVar[bool] = True
     weighs_other_classes: ClassVar[bool] = True
     hooks: ClassVar[tuple[str, ...]] = ("on_epoch_begin", "on_epoch_end")
     """The methods that may change the object: Keras's hooks, or ``begin_pass``, which is called at the start of each
