@@ -130,6 +130,8 @@ class Engine:
     def reset_metrics(self) -> None:
         if self._reset is not None:
             self._session.run(self._reset)
+        else:  # there is no step yet: the devices will get the metrics' values from the model, which may be old ones
+            type(self._model).reset_metrics(self._model)
 
     def load(self) -> None:
         """Load the weights and optimizer state that have changed in the model into the devices' variables."""
