@@ -49,7 +49,8 @@ def packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
             field="callbacks",
         ) from error
     acts = any(map(_acts_between_batches, callbacks))
-    return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"", acts)
+    reads = acts or any(map(_reads_batch_logs, callbacks))
+    return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"", acts, reads)
 
 
 def warn_of_copies(callbacks: list[Any], model: Any, x: Any) -> None:
@@ -70,6 +71,13 @@ def warn_of_copies(callbacks: list[Any], model: Any, x: Any) -> None:
 def _acts_between_batches(callback: Any) -> bool:
     """Return whether a callback has code that is neither Keras's nor this package's and is called for each batch."""
     return not all(module.startswith(("keras.", "jupyter_dtf.")) for module in modules_of_batch_hooks(callback))
+
+
+def _reads_batch_logs(callback: Any) -> bool:
+    """Return whether a callback of Keras has been set to use the logs of each batch: a ``ModelCheckpoint`` that saves,
+    or a ``TensorBoard`` that writes, every few batches.
+    """
+    return any(getattr(callback, name, "epoch") != "epoch" for name in ("save_freq", "update_freq"))
 
 
 def _unpicklable(callbacks: list[Any], pickles: Pickles) -> str:

@@ -114,6 +114,30 @@ def test_weights_are_those_of_one_process(
     no_task_is_left(run)
 
 
+@pytest.mark.parametrize("strategy", SYNCHRONOUS.values(), ids=SYNCHRONOUS.keys())
+def test_callbacks_get_the_logs_of_whole_batches(cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any) -> None:
+    """As a callback needs them that stops at some loss, or looks for a learning rate."""
+    import keras
+
+    class Heard(keras.callbacks.Callback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.logs: list[dict[str, float]] = []
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.logs.append(dict(logs))
+
+    ours, theirs = Heard(), Heard()
+    model().fit(*data, verbose=0, callbacks=[theirs], **COMPARED)
+    run = cluster.fit(model(), *data, strategy=strategy, callbacks=[ours], **COMPARED)
+    assert len(ours.logs) == len(theirs.logs)
+    for our, their in zip(ours.logs, theirs.logs, strict=True):
+        assert our == pytest.approx(their, rel=1e-3, abs=1e-5)
+    plotted = run.metrics.query("metric == 'loss' and step == 1")["value"]  # of each task's share
+    assert plotted.nunique() == len(plotted)
+    no_task_is_left(run)
+
+
 @every
 def test_it_learns_from_data_that_do_not_divide_and_tells_every_step(
     cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any

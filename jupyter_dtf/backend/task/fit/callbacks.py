@@ -13,6 +13,7 @@ from ....errors import InvalidInput
 from ....schema.metrics import EPOCH, SPEED, VALIDATION
 from ....schema.strategy import InGraph, ParameterServer, Pipeline
 from ..collectives.primitive import Reducer
+from .batch_logs import BatchLogs
 from .batch_values import BatchValues
 from .between_batches import BetweenBatches
 from .callback_pickles import Pickles
@@ -30,9 +31,17 @@ class State:
     """The state that ``First`` and ``Last`` share in a task."""
 
     def __init__(
-        self, weights: Weights, metrics: Metrics, sync: GradientSync, reducer: Reducer, between: BetweenBatches
+        self,
+        weights: Weights,
+        metrics: Metrics,
+        sync: GradientSync,
+        reducer: Reducer,
+        between: BetweenBatches,
+        *,
+        batch_logs: BatchLogs,
     ) -> None:
         self.weights = weights
+        self.batch_logs = batch_logs
         self.between = between
         self.metrics = metrics
         self.sync = sync
@@ -69,6 +78,7 @@ class First(keras.callbacks.Callback):
         self._state.between.begin()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._state.batch_logs.combine(logs)
         self._state.metrics.alone = True
         self._state.between.begin()
 
@@ -170,7 +180,7 @@ class Last(keras.callbacks.Callback):
         self._step += steps
         now = time.perf_counter()
         seconds, self._last_s = (now - self._last_s) / max(steps, 1), now
-        values = self._values(logs or {})
+        values = self._values({**(logs or {}), **state.batch_logs.own})
         values["learning_rate"] = agreement.learning_rate
         if not first:  # the first step includes compilation
             values["step_seconds"] = seconds

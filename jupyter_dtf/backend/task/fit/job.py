@@ -56,6 +56,8 @@ class PackedCallbacks:
     """The callbacks that run on every task, keyed by their index among all callbacks, pickled by ``Pickles``."""
     between_batches: bool = False
     """Whether a callback that is not Keras's own runs code before or after each batch."""
+    batch_logs: bool = False
+    """Whether a callback may use the logs of each batch."""
 
     def __len__(self) -> int:
         return len(self.everywhere)

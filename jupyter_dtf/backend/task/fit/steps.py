@@ -161,7 +161,13 @@ class Metrics:
             self._at_epoch_end()
         own = pythonify_logs(self._model.get_metrics_result())
         self._sum()
-        result = self._model.get_metrics_result()
+        return self.combined(logs, own, self._model.get_metrics_result())
+
+    def combined(self, logs: Any, own: dict[str, Any], result: Any) -> Any:
+        """Return the logs of all tasks. A collective.
+
+        ``own``: the results of this task's metrics; ``result``: those of the combined states.
+        """
         logs = pythonify_logs(logs)
         if all(self._reducer.all_gather(not logs or set(logs) == set(own))):
             return result
@@ -175,15 +181,11 @@ class Metrics:
 
     def _sum(self) -> None:
         """Set the metrics' states to the combined states of all tasks."""
-        metrics = [*self._model.metrics, *(each for m in self._model.metrics for each in getattr(m, "metrics", ()))]
-        variables = list({id(v): v for metric in self._model.metrics for v in metric.variables}.values())
+        variables = self.variables()
         if not self.validating:
-            self.before_sum = [np.asarray(v.numpy()) for v in variables]
-        # Keras does not track objects of the class tf.Variable.
-        held = {id(v): v for metric in metrics for v in vars(metric).values() if isinstance(v, tf.Variable)}
-        variables += [v for v in held.values() if v.dtype.is_floating or v.dtype.is_integer]
+            self.before_sum = [np.asarray(v.numpy()) for v in variables if isinstance(v, keras.Variable)]
         values = [np.asarray(v.numpy()) for v in variables]
-        starts = self._starts(variables, values)
+        starts = self.starts(variables)
         changes = [(a - b).ravel().astype(np.float64) for a, b in zip(values, starts, strict=True)]
         flat = self._reducer.sum(np.concatenate([np.zeros(0), *changes]))
         at = 0
@@ -194,12 +196,21 @@ class Metrics:
                 total = total / self._reducer.size
             variable.assign((start + total).astype(value.dtype))
 
-    def _starts(self, variables: list[Any], values: list[Any]) -> list[Any]:
+    def variables(self) -> list[Any]:
+        """Return the variables that hold the metrics' states: those that Keras tracks, then others."""
+        metrics = [*self._model.metrics, *(each for m in self._model.metrics for each in getattr(m, "metrics", ()))]
+        variables = list({id(v): v for metric in self._model.metrics for v in metric.variables}.values())
+        # Keras does not track objects of the class tf.Variable.
+        held = {id(v): v for metric in metrics for v in vars(metric).values() if isinstance(v, tf.Variable)}
+        return variables + [v for v in held.values() if v.dtype.is_floating or v.dtype.is_integer]
+
+    def starts(self, variables: list[Any]) -> list[Any]:
         """Return the initial values that the tasks' changes are added to: zeros for a sum, otherwise the values after a
         reset.
 
         Variables created by Keras's ``add_weight`` are sums. Other variables of a metric may also hold a setting.
         """
+        values = [np.asarray(variable.numpy()) for variable in variables]
         if all(variable.aggregation in ("sum", "mean") for variable in variables):
             return [np.zeros_like(value) for value in values]
         for metric in self._model.metrics:

@@ -16,6 +16,7 @@ from ...checkpoint.files import Stored
 from ...collectives.primitive import Reducer
 from ...context import check_gang
 from ...model import keras_io
+from ..batch_logs import BatchLogs
 from ..batched import check_batched
 from ..between_batches import BetweenBatches
 from ..callbacks import First, Last, State, callbacks_here
@@ -180,7 +181,8 @@ class Fit:
         self._between = BetweenBatches(weights, job.callbacks)
         self._epoch_end = EpochEnd(model, weights, self._job, self._between)
         self._metrics = Metrics(model, reducer, at_epoch_end=self._epoch_end)
-        self._state = State(weights, self._metrics, sync, reducer, self._between)
+        batch_logs = BatchLogs(model, self._metrics, reducer, job.callbacks, ctx)
+        self._state = State(weights, self._metrics, sync, reducer, self._between, batch_logs=batch_logs)
         if (reducer.size > 1 or self._accumulates) and model.jit_compile:
             model.jit_compile = False
             ctx.note("info", "XLA is not used", "jit_compile=True is ignored: sums over tasks are not XLA operations")
@@ -318,6 +320,7 @@ class Fit:
         """Reset the state of operations that the loss of another task has interrupted."""
         self._metrics.validating = False
         self._state.data_ended = False
+        self._state.batch_logs.begin_anew()
         self._epoch_end.begin(self._job.initial_epoch)
         self._sync.begin_anew()
         if getattr(self.model, "_eval_epoch_iterator", None) is not None:

@@ -22,6 +22,7 @@ from .....errors import Unavailable
 from .....schema.strategy import ParameterServer
 from ...collectives.primitive import Alone, Reducer
 from ...model import keras_io
+from ..batch_logs import BatchLogs
 from ..batched import check_batched
 from ..between_batches import BetweenBatches
 from ..callbacks import First, Last, State, callbacks_here
@@ -337,7 +338,8 @@ class Worker:
 
         metrics = Metrics(model, self._reducer, at_epoch_end)
         stack.enter_context(between.watched())
-        state = State(weights, metrics, self._sync, self._reducer, between)
+        batch_logs = BatchLogs(model, metrics, self._reducer, job.callbacks, self._ctx)
+        state = State(weights, metrics, self._sync, self._reducer, between, batch_logs=batch_logs)
         stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
         if self._exchange.may_end:
             model.make_train_function(force=True)
@@ -413,7 +415,8 @@ class Worker:
         metrics = OwnMetrics(model, Alone(), self._at_epoch_end)
         between = OwnBetween(weights, job.callbacks, self._ctx, self._exchange.replace)
         stack.enter_context(between.watched())
-        state = State(weights, metrics, self._sync, Alone(), between)
+        batch_logs = BatchLogs(model, metrics, Alone(), job.callbacks, self._ctx)
+        state = State(weights, metrics, self._sync, Alone(), between, batch_logs=batch_logs)
         stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
         following = None
         assert self._beginning is not None

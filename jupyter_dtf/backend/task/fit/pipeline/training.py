@@ -4,6 +4,7 @@ devices.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any
@@ -18,6 +19,7 @@ from .....schema.trace import leave_placement
 from ...collectives.primitive import Alone
 from ...model import keras_io
 from ...trace.session_trace import full_trace
+from ..batch_logs import BatchLogs
 from ..batched import check_batched
 from ..between_batches import BetweenBatches
 from ..callbacks import State, callbacks_here
@@ -71,6 +73,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     for method in own:
         why = f"It runs on whole batches, each layer on its device: microbatches={strategy.microbatches} is ignored"
         ctx.note("info", f"A custom {method} runs without microbatches", why)
+    job = _whole_executions(job, model.steps_per_execution)
     for name, plain, why in (("jit_compile", False, "several tasks"), ("steps_per_execution", 1, "microbatches")):
         if getattr(model, name) != plain:
             setattr(model, name, plain)
@@ -106,7 +109,9 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         told: Any = _Told(engine)
         weights = Weights([], alone, ctx)
         between = BetweenBatches(weights, job.callbacks)
-        state = State(weights, Metrics(model, alone, lambda: None), told, alone, between)
+        metrics = Metrics(model, alone, lambda: None)
+        batch_logs = BatchLogs(model, metrics, alone, job.callbacks, ctx)
+        state = State(weights, metrics, told, alone, between, batch_logs=batch_logs)
         first = Down(state, engine, callbacks)
         done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
         last = Up(state, job, ctx, data.length, engine=engine, own=callbacks, done=done)
@@ -150,6 +155,20 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             finally:
                 saving.close()
     return fit.result(model, spec)
+
+
+def _whole_executions(job: FitJob, steps: int) -> FitJob:
+    """Return the job with the numbers of steps that Keras takes if it executes ``steps`` steps at a time.
+
+    Keras never cuts an execution short because of ``steps_per_epoch`` or ``validation_steps``, only if data ends.
+    """
+
+    def whole(count: int | None) -> int | None:
+        return count and -(-count // steps) * steps
+
+    return dataclasses.replace(
+        job, steps_per_epoch=whole(job.steps_per_epoch), validation_steps=whole(job.validation_steps)
+    )
 
 
 class _Recording:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,71 @@ def test_what_a_batch_has_no_value_of_is_called_running() -> None:
     values = reported(many, "loss")
     assert list(values) == [2, 4]
     np.testing.assert_allclose(list(values.values()), of_two["loss"][:2], rtol=2e-5)
+
+
+def own_step() -> Any:
+    """A model whose train_step also returns what is no metric: the mean of the batch's outputs."""
+    import keras
+
+    class Own(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = keras.layers.Dense(1, activation="sigmoid")
+
+        def call(self, x: Any) -> Any:
+            return self.out(x)
+
+        def train_step(self, batch: Any) -> dict[str, Any]:
+            logs = super().train_step(batch)
+            return {**logs, "mean": keras.ops.mean(self(batch[0]))}
+
+    keras.utils.set_random_seed(3)
+    made = Own()
+    made.compile(keras.optimizers.SGD(0.5), "binary_crossentropy", metrics=["accuracy"])
+    return made
+
+
+HEARD: dict[str, Any] = {
+    "metrics": lambda: model(("accuracy", "AUC", "RootMeanSquaredError"), rate=0.5),
+    "run eagerly": lambda: model(("accuracy", "AUC"), rate=0.5, run_eagerly=True),
+    "two steps at a time": lambda: model(rate=0.5, steps_per_execution=2),
+    "a train_step of its own": own_step,
+}
+
+
+@pytest.mark.parametrize("strategy", [AllReduce(), ParameterServer(sync=True)], ids=["allreduce", "ps"])
+def test_callbacks_get_the_logs_of_all_tasks(strategy: Any) -> None:
+    """Which are means over the epoch so far, as in Keras. One task has no example of the last batch."""
+
+    def program(ctx: FakeContext) -> Any:
+        import keras
+
+        class Heard(keras.callbacks.Callback):
+            def __init__(self) -> None:
+                super().__init__()
+                self.logs: list[dict[str, float]] = []
+
+            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+                self.logs.append(dict(logs))
+
+        x, y = (part[: 4 * BATCH + 1] for part in data())
+        arguments: dict[str, Any] = {"batch_size": BATCH, "epochs": 2, "shuffle": False}
+        found = {}
+        for name, build in HEARD.items():
+            _, result = fit(ctx, name, build, x, y, strategy=strategy, callbacks=[Heard()], **arguments)
+            if result is not None:
+                alone = Heard()
+                build().fit(x, y, verbose=0, callbacks=[alone], **arguments)
+                found[name] = pickle.loads(result.callbacks)[0]["logs"], alone.logs
+        return found
+
+    servers = 1 if isinstance(strategy, ParameterServer) else 0
+    found = run_gang(2 + servers, program, servers=servers)[0]
+    assert found.keys() == HEARD.keys()
+    for name, (ours, theirs) in found.items():
+        assert len(ours) == len(theirs), name
+        for our, their in zip(ours, theirs, strict=True):
+            assert our == pytest.approx(their, rel=1e-4), name
 
 
 def test_nan_ends_a_fit_with_keras_s_own_callback_and_stays_a_value_of_its_batch() -> None:

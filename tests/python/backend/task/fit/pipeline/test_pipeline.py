@@ -173,3 +173,39 @@ def test_statistics_and_random_numbers_are_those_of_the_microbatches_in_order() 
     for ours in found:
         for a, b in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)
+
+
+def test_executions_of_several_steps_are_not_cut_short() -> None:
+    """As in Keras, for which an epoch of three steps has four if two are executed at a time."""
+
+    def program(ctx: FakeContext) -> Any:
+        import keras
+        import tensorflow as tf
+
+        def model() -> Any:
+            keras.utils.set_random_seed(3)
+            layers = [keras.Input((6,)), keras.layers.Dense(5), keras.layers.Dense(3, activation="softmax")]
+            made = keras.Sequential(layers)
+            made.compile("sgd", "sparse_categorical_crossentropy", steps_per_execution=2)
+            return made
+
+        def repeated() -> Any:
+            return tf.data.Dataset.from_tensor_slices(digits(60)).batch(12).repeat()
+
+        arguments: dict[str, Any] = {"epochs": 2, "steps_per_epoch": 3, "validation_steps": 1}
+        ours, here = fit(ctx, model(), repeated(), validation_data=repeated(), **arguments)
+        if here is None:
+            return None
+        theirs = model()
+        history = theirs.fit(repeated(), validation_data=repeated(), verbose=0, **arguments).history
+        return (
+            int(ours.model.optimizer.iterations),
+            int(theirs.optimizer.iterations),
+            ours.model.history.history,
+            history,
+        )
+
+    steps, expected, ours, theirs = run_gang(2, program)[0]
+    assert steps == expected == 8
+    for name, values in theirs.items():
+        np.testing.assert_allclose(ours[name], values, rtol=1e-4, err_msg=name)
