@@ -75,7 +75,8 @@ class Parts:
 
 
 def own_parts(model: Any) -> list[str]:
-    """Return the names of the model's parts that affect its weights and are not Keras's own.
+    """Return the names of the model's parts that affect its weights and may use several examples at once: those that
+    are not Keras's own, and text layers that pad to the longest text.
 
     Operations between layers are included: ``keras.ops.mean(x, axis=0)`` is a Keras operation, but the user chooses the
     axis along which it averages.
@@ -99,7 +100,38 @@ def own_parts(model: Any) -> list[str]:
     for kind in kinds:
         if not (getattr(kind, "__module__", "") or "").startswith(_KNOWN):
             found[getattr(kind, "__qualname__", str(kind)).rpartition(".")[2]] = None
+    for layer in padding_layers(model):
+        found[layer.name] = None
     return list(found)
+
+
+def padding_layers(model: Any) -> list[Any]:
+    """Return the layers that pad their outputs to the longest text of a batch, so that the outputs depend on the other
+    examples.
+    """
+    return [
+        layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.layers.TextVectorization)
+        and (config := layer.get_config())["output_mode"] == "int"
+        and config["output_sequence_length"] is None
+        and not config["ragged"]
+    ]
+
+
+def warn_of_padding(model: Any, ctx: Any) -> None:
+    """Warn if texts are padded to the longest one and nothing masks the padding, because a share of a batch may have a
+    shorter longest text. The first step may not show the difference.
+    """
+    padding = padding_layers(model)
+    if padding and not any(getattr(layer, "mask_zero", False) for layer in model._flatten_layers()):
+        ctx.note(
+            "warning",
+            "Padding depends on how the batch is divided",
+            f"{padding[0].name} pads each text to the longest one of a share of the batch; in one process, it pads to "
+            "the longest one of the whole batch. Unless later layers ignore the padding, the model trains differently. "
+            "Set its output_sequence_length, or use Embedding(mask_zero=True) with layers that support masks",
+        )
 
 
 def _beside(model: Any) -> list[Any]:
@@ -375,7 +407,7 @@ class Guard:
             "warning",
             WARNING,
             f"After the first step on {self._parts.count} shares of the batch, {path} has changed differently than "
-            f"in one process on the whole batch, by {apart:.0%} of the change. The model has custom parts: {own}. A "
+            f"in one process on the whole batch, by {apart:.0%} of the change. These parts may be the cause: {own}. A "
             "loss or a layer must process each example independently; one that compares the examples of a batch sees "
             "only a share of it. dtf.allgather gathers the outputs of all tasks; the loss of a dtf.Pipeline always "
             "sees the whole batch. check=False turns this comparison off",
@@ -392,6 +424,7 @@ def guard_of(
     wanted = job.check and ctx.is_chief and data.first_batches is not None
     if not wanted or not exact or parts.count == 1 or not own_parts(model):
         return None
+    warn_of_padding(model, ctx)
     if callable(job.model) and not parts.in_turn and seed_states(model):
         return None  # every task has created its own model and seeds
     return Guard(model, ctx, parts, data.first_batches, fetch)

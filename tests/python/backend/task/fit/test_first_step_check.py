@@ -156,14 +156,14 @@ def found() -> dict[str, Any]:
 def test_a_loss_that_compares_examples_is_told_of_with_its_name_and_what_came_of_it(found: dict[str, Any]) -> None:
     (text,) = found["within"][0]
     assert "on 2 shares of the batch" in text
-    assert "The model has custom parts: within_the_batch." in text
+    assert "These parts may be the cause: within_the_batch." in text
     assert "dense" in text
     assert len(found["several at once"][0]) == 1
 
 
 def test_a_layer_that_takes_a_mean_over_examples_is_told_of(found: dict[str, Any]) -> None:
     assert "Centred" in found["centred"][0][0]
-    assert "custom parts: mean, subtract" in found["centred by operations"][0][0]
+    assert "may be the cause: mean, subtract" in found["centred by operations"][0][0]
 
 
 def told_of(texts: list[str]) -> list[str]:
@@ -245,6 +245,46 @@ def test_what_only_the_first_of_several_steps_changes_is_compared() -> None:
     for gradient in ([-2.0, 0.0, 0.0], [1.0, 3.0, 0.0]):
         _noting_apply(optimizer, noted, [keras.ops.convert_to_tensor(gradient)], [rows])
     assert noted[id(rows)].tolist() == [2.0, 3.0, 0.0]
+
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
+
+
+def of_texts(**layer: Any) -> Any:
+    import keras
+    import tensorflow as tf
+
+    mask = layer.pop("mask_zero", False)
+    keras.utils.set_random_seed(3)
+    vectorize = keras.layers.TextVectorization(vocabulary=WORDS, name="words", **layer)
+    layers = [vectorize, keras.layers.Embedding(12, 6, mask_zero=mask), keras.layers.GlobalAveragePooling1D()]
+    model = keras.Sequential([keras.Input((1,), dtype=tf.string), *layers, keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def test_texts_that_are_padded_to_the_longest_of_a_share_are_told_of() -> None:
+    """Nothing of it is a part of the user's own."""
+
+    def program(ctx: FakeContext) -> Any:
+        first_step_check.BUDGET_S = LIMIT_S
+        texts = np.array([" ".join(WORDS[:length]) for length in (7, 1, 2, 3, 1, 2, 1, 1)], object)[:, None]
+        labels = np.arange(8) % 3
+        found = {}
+        for name, layer in {
+            "longest": {},
+            "masked": {"mask_zero": True},
+            "fixed": {"output_sequence_length": 7},
+        }.items():
+            here, _ = fit(
+                ctx, name, lambda layer=layer: of_texts(**layer), texts, labels, batch_size=8, strategy=AllReduce()
+            )
+            found[name] = [title for level, title, _ in here.notes if level == "warning"]
+        return found
+
+    found = run_gang(2, program)[0]
+    assert found["longest"] == ["Padding depends on how the batch is divided", WARNING]
+    assert found["masked"] == found["fixed"] == []
 
 
 def test_shares_of_a_batch() -> None:
