@@ -46,6 +46,24 @@ def job_model(job: FitJob, checks: Checks, asked: Asked) -> Any:
     return model
 
 
+def restore(model: Any, job: FitJob, ctx: Any) -> None:
+    """Give a built model the state of the caller's model, if the job contains one. The chief warns of what differs.
+
+    Raises InvalidInput if the model differs so much that its state does not fit.
+    """
+    if not isinstance(job.model, keras_io.PackedModel):
+        return
+    names = keras_io.restore(model, job.model)
+    if names and ctx.is_chief:
+        ctx.note(
+            "warning",
+            "The model in the tasks differs from yours",
+            f"These attributes of its layers have other values there: {', '.join(names)}. They were set after the "
+            "layers were created, and are not in get_config(). Pass a function that returns the compiled model, or add "
+            "them to get_config() and __init__",
+        )
+
+
 def vary_random_numbers(model: Any, rank: int) -> None:
     """Make each task draw different random numbers, for example for dropout. The chief draws the same numbers as one
     process.

@@ -34,7 +34,7 @@ def plain_attributes(obj: Any) -> Attributes:
     is_layer = isinstance(obj, keras.layers.Layer)
     values = {}
     for name, value in vars(obj).items():
-        if name in _names_of_keras() or name.startswith("__") or not _is_plain(value):
+        if name in names_of_keras() or name.startswith("__") or not _is_plain(value):
             continue
         if is_layer and isinstance(value, bool):
             continue  # usually a flag for something that a rebuilt layer has not created yet
@@ -43,7 +43,7 @@ def plain_attributes(obj: Any) -> Attributes:
 
 
 @cache
-def _names_of_keras() -> frozenset[str]:
+def names_of_keras() -> frozenset[str]:
     """Return the names of the attributes that Keras's own base classes set."""
     import keras
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....errors import InvalidInput
+from . import set_later
 from .custom_objects import CustomObjects, names_known
 from .model_state import OTHER_WAY, ExtraState, exclude_from_decay, give_more, give_own, set_trainable, take_more
 from .patched import patched
@@ -38,6 +39,10 @@ class PackedModel:
     """The names of the layers' dtype policies, in order, with an empty name for each quantized layer."""
     compiled: bool = True
     """Whether the description includes the compile arguments."""
+    attached: list[set_later.Attached] = field(default_factory=list)
+    """What the weights have attached, in the order of ``model.weights``; empty if the model is not built."""
+    prints: set_later.Prints = field(default_factory=dict)
+    """Fingerprints of attributes that the description does not contain."""
 
     def without_state(self) -> PackedModel:
         """Return the same model without its weights, which its initializers will create again."""
@@ -74,6 +79,7 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
             f"A model class that overrides compile() must also override compile_from_config(), got {kind.__name__}, "
             f"which does not. {OTHER_WAY}"
         )
+    set_later.refuse_own_methods(model)
     custom = CustomObjects(model)
     try:
         as_compiled = _compiled_as_it_is(model) if compiled else patched(model, compiled=False)
@@ -97,6 +103,8 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
         built=bool(model.built),
         policies=[_policy_name(layer) for layer in model._flatten_layers()],
         compiled=compiled,
+        attached=set_later.attached(model) if model.built else [],
+        prints=set_later.prints(model),
     )
     if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):
         raise InvalidInput(
@@ -167,15 +175,17 @@ def _undrawn() -> Iterator[None]:
         yield
 
 
-def restore(model: Any, packed: PackedModel) -> None:
+def restore(model: Any, packed: PackedModel) -> list[str]:
     """Set a built model's weights, optimizer state (if it was packed with the model) and all other packed state.
 
-    Raises InvalidInput if the rebuilt model has different variables.
+    Returns the names of attributes of custom layers that differ from those of the packed model. Raises InvalidInput if
+    the rebuilt model has different variables.
     """
     before = [v.numpy() for v in model.trainable_variables]
     give_own(model, packed.more)
     if packed.weights:
         assign(model.weights, packed.weights, "weights")
+        set_later.attach(model, packed.attached)
         set_trainable(model, packed.more)
     if packed.optimizer:
         assign(model.optimizer.variables, packed.optimizer, "optimizer variables")
@@ -185,6 +195,7 @@ def restore(model: Any, packed: PackedModel) -> None:
         give_more(model, packed.more)
     if packed.compiled:
         exclude_from_decay(model, packed.more)
+    return set_later.differing(model, packed.prints)
 
 
 def _refuse_copies(model: Any, weights: list[Any]) -> None:

@@ -31,7 +31,7 @@ from ..gradient_sync import GradientSync, optimizers_of
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
-from ..models import configure_keras, job_model, vary_random_numbers
+from ..models import configure_keras, job_model, restore, vary_random_numbers
 from ..replaced_attributes import hooked
 from ..steps import Metrics, TestStep, TrainStep, shared_variables
 from ..where_to_begin import check_data, check_model, skip_of, where_to_begin
@@ -156,8 +156,7 @@ class Fit:
         is_divided = not isinstance(job.data, DataFunction)
         check_batched(model, self._spec, name_of(job.data), "x", divided=is_divided)
         keras_io.build(model, self._spec)
-        if isinstance(job.model, keras_io.PackedModel):
-            keras_io.restore(model, job.model)
+        restore(model, job, ctx)
         checks.validate_built(asked, model)
         vary_random_numbers(model, reducer.rank)
         self._validation = validation_data(self._job, ctx, reducer, model)

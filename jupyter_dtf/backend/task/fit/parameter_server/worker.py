@@ -37,6 +37,7 @@ from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
+from ..models import restore as restore_model
 from ..replaced_attributes import hooked
 from ..steps import Metrics, TestStep, TrainStep
 from ..where_to_begin import check_data, check_model, restore, skip_of, where_to_begin
@@ -131,8 +132,7 @@ class Worker:
         is_divided = not isinstance(job.data, DataFunction)
         check_batched(model, self._spec, name_of(job.data), "x", divided=is_divided)
         keras_io.build(model, self._spec)
-        if isinstance(job.model, keras_io.PackedModel):
-            keras_io.restore(model, job.model)
+        restore_model(model, job, ctx)
         checks.validate_built(asked, model)
         if self._begin is not None:
             check_model(self._begin, model, [model.optimizer])

@@ -33,7 +33,7 @@ from ..gradient_sync import Agreement, optimizers_of
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
-from ..models import configure_keras, job_model
+from ..models import configure_keras, job_model, restore
 from ..replaced_attributes import hooked
 from ..single_client import OneClient
 from ..steps import Metrics
@@ -86,8 +86,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     spec = keras_io.batch_spec(data.dataset.element_spec)
     check_batched(model, spec, name_of(job.data), "x", divided=not isinstance(job.data, DataFunction))
     keras_io.build(model, spec)
-    if isinstance(job.model, keras_io.PackedModel):
-        keras_io.restore(model, job.model)
+    restore(model, job, ctx)
     if begin is not None:
         check_model(begin, model, optimizers_of(model))
     validation = validation_data(job, here, alone, model)

@@ -1,0 +1,125 @@
+"""What a person has set on a model after its layers were created."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.backend.task.model import keras_io
+from jupyter_dtf.errors import InvalidInput
+
+keras = pytest.importorskip("keras")
+SPEC = (keras_io._Leaf((None, 3), "float32"), keras_io._Leaf((None,), "int64"))
+
+
+class Scaled(keras.layers.Layer):  # type: ignore[name-defined]
+    """It has a flag, a function, a tensor and a variable of TensorFlow's, none of them in its configuration."""
+
+    def __init__(self, **options: Any) -> None:
+        import tensorflow as tf
+
+        super().__init__(**options)
+        self.flag = False
+        self._function: Callable[[Any], Any] = lambda x: x
+        self.factor = tf.constant(1.0)
+        self.held = tf.Variable(1.0, trainable=False)
+        self.has_been_built = False
+
+    def build(self, shape: Any) -> None:
+        self.has_been_built = True
+
+    def call(self, x: Any) -> Any:
+        return self._function(x) * self.factor * self.held * (2.0 if self.flag else 1.0)
+
+
+def network() -> Any:
+    layers = [keras.Input((3,)), Scaled(name="scaled"), keras.layers.Dense(2, kernel_regularizer="l2", name="out")]
+    model = keras.Sequential(layers)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def in_a_task(model: Any) -> tuple[Any, list[str]]:
+    """The model that a task has, and what it says of it."""
+    packed = keras_io.pack(model)
+    rebuilt = keras_io.unpack(packed)
+    keras_io.build(rebuilt, SPEC)
+    return rebuilt, keras_io.restore(rebuilt, packed)
+
+
+def test_as_it_was_created() -> None:
+    model = network()
+    assert in_a_task(model)[1] == []
+    model.fit(np.ones((4, 3), "float32"), np.zeros(4, "int64"), verbose=0)
+    assert in_a_task(model)[1] == []
+
+
+def change_flag(layer: Any) -> None:
+    layer.flag = True
+
+
+def change_function(layer: Any) -> None:
+    layer._function = lambda x: 2 * x
+
+
+def change_tensor(layer: Any) -> None:
+    import tensorflow as tf
+
+    layer.factor = tf.constant(3.0)
+
+
+def change_variable(layer: Any) -> None:
+    layer.held.assign(4.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (change_flag, "flag"),
+        (change_function, "_function"),
+        (change_tensor, "factor"),
+        (change_variable, "held"),
+    ],
+)
+def test_an_attribute_that_was_changed_is_named(change: Callable[[Any], None], name: str) -> None:
+    model = network()
+    change(model.layers[0])
+    assert in_a_task(model)[1] == [f"scaled.{name}"]
+
+
+def test_constraints_and_regularizers_are_those_that_the_weights_have_now() -> None:
+    model = network()
+    kernel, bias = model.layers[1].kernel, model.layers[1].bias
+    kernel.constraint, kernel.regularizer = keras.constraints.MaxNorm(0.5), None
+    bias.regularizer = keras.regularizers.L1(0.25)
+    model.layers[1].bias_constraint = keras.constraints.NonNeg()  # too late to have an effect
+    out = in_a_task(model)[0].layers[1]
+    assert out.kernel.constraint.get_config()["max_value"] == 0.5
+    assert out.kernel.regularizer is None
+    assert out.bias.regularizer.get_config() == {"l1": 0.25}
+    assert out.bias.constraint is None
+
+
+def test_a_custom_constraint_that_was_set_later_is_refused() -> None:
+    class Rounded(keras.constraints.Constraint):  # type: ignore[name-defined]
+        def __call__(self, weight: Any) -> Any:
+            return keras.ops.round(weight)
+
+    model = network()
+    model.layers[1].kernel.constraint = Rounded()
+    with pytest.raises(InvalidInput, match=r"constraint of .*kernel must be .* got .*Rounded, which was set later"):
+        in_a_task(model)
+
+
+@pytest.mark.parametrize("method", ["call", "train_step", "compute_loss"])
+def test_a_method_that_was_replaced_on_an_object_is_refused(method: str) -> None:
+    model = network()
+    owner = model.layers[1] if method == "call" else model
+    original = getattr(type(owner), method)
+    setattr(owner, method, types.MethodType(original, owner))
+    with pytest.raises(InvalidInput, match=f"must be defined in a class, got a {method} that was set on"):
+        keras_io.pack(model)
