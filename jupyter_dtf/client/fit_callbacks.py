@@ -74,10 +74,12 @@ def _acts_between_batches(callback: Any) -> bool:
 
 
 def _reads_batch_logs(callback: Any) -> bool:
-    """Return whether a callback of Keras has been set to use the logs of each batch: a ``ModelCheckpoint`` that saves,
-    or a ``TensorBoard`` that writes, every few batches.
+    """Return whether a callback of Keras uses the logs of each batch: ``TerminateOnNaN``, a ``ModelCheckpoint`` that
+    saves, or a ``TensorBoard`` that writes, every few batches.
     """
-    return any(getattr(callback, name, "epoch") != "epoch" for name in ("save_freq", "update_freq"))
+    return type(callback).__name__ == "TerminateOnNaN" or any(
+        getattr(callback, name, "epoch") != "epoch" for name in ("save_freq", "update_freq")
+    )
 
 
 def _unpicklable(callbacks: list[Any], pickles: Pickles) -> str:

@@ -240,7 +240,8 @@ class Last(keras.callbacks.Callback):
         self._agree()
         self._look_at_the_end(epoch)
         if self._ctx.is_chief:
-            values = {name: value for name, value in (logs or {}).items() if isinstance(value, float)}
+            numbers = (float, int, np.integer, np.floating)  # callbacks may add any of them
+            values = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, numbers)}
             named = {
                 name if name.startswith(VALIDATION) else EPOCH + name: value
                 for name, value in values.items()

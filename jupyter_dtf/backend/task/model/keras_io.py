@@ -293,6 +293,7 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
         return
     now = {
         **compiled.config,
+        **_kept_from_before(model, compiled.config),
         "optimizer": model.optimizer,  # loss scaling is already applied, if requested
         "auto_scale_loss": False,
         "run_eagerly": model.run_eagerly,
@@ -301,6 +302,20 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
     }
     with patched(model, _compile_config=SerializableDict(**now)):
         yield
+
+
+def _kept_from_before(model: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the losses and metrics of an earlier ``compile`` that the last one has left in place.
+
+    Keras 3.15: ``compile`` without a loss, or without metrics, keeps the earlier ones, but its configuration does not.
+    """
+    kept: dict[str, Any] = {}
+    losses, metrics = getattr(model, "_compile_loss", None), getattr(model, "_compile_metrics", None)
+    if config.get("loss") is None and losses is not None:
+        kept |= {"loss": losses._user_loss, "loss_weights": losses._user_loss_weights}
+    if config.get("metrics") is None and config.get("weighted_metrics") is None and metrics is not None:
+        kept |= {"metrics": metrics._user_metrics, "weighted_metrics": metrics._user_weighted_metrics}
+    return kept
 
 
 def _compile(model: Any, config: dict[str, Any], more: ExtraState) -> None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from .....errors import DtfError
 from .....schema.strategy import ParameterServer
 from ...context import peer_lost
-from ...model import keras_io
+from ...model import keras_io, set_later
 from ...trace import marked
 from ..checks import Asked
 from ..job import FitJob
@@ -96,6 +96,12 @@ class Server:
         self._stop_wanted = False
         self._stop = False
         self._meeting = Meeting(len(self._members))
+        self._waits: dict[int, tuple[str, Callable[[], bool]]] = {}
+        """For each worker that waits for the others, if workers are in step: what it does, and the condition that ends
+        the wait.
+        """
+        self._stuck = ""
+        """Why no worker can go on; empty if they can. Each worker is told, and its disconnection is no loss then."""
         self._part = KeptPart()
         self._moving: npt.NDArray[np.float64] | None = None
         self._moving_workers = 0
@@ -227,7 +233,7 @@ class Server:
         with self._changed:
             member = self._members[visit.rank]
             visit.is_over, member.visit = True, None
-            if member.has_left:
+            if member.has_left or self._stuck:
                 member.has_gone = True
             elif self._may_come_back and visit.rank:  # losing the first task means losing the whole group
                 self._apply(self._rule.lose(visit.rank))
@@ -287,7 +293,9 @@ class Server:
         staleness, dropped = rule.version - word.version, rule.dropped[rank]
         self._gradients[rank] = payloads.gradient(word, payload, shard)
         self._apply(rule.push(rank, word.version))
-        self._wait(lambda: rule.may_go_on(rank), visit)
+        self._wait_in_step(rank, "applies an optimizer", lambda: rule.may_go_on(rank), visit)
+        if self._stuck:
+            return Refused(self._stuck), []
         self._gradients.pop(rank, None)
         return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
 
@@ -343,7 +351,13 @@ class Server:
     def _meet(self, rank: int, array: npt.NDArray[Any]) -> Answer:
         meeting = self._meeting.arrive(rank, array)
         self._changed.notify_all()
-        self._wait(lambda: self._meeting.held > meeting or any(m.has_left for m in self._members.values()))
+        self._wait_in_step(
+            rank,
+            "does not",
+            lambda: self._meeting.held > meeting or any(m.has_left for m in self._members.values()),
+        )
+        if self._stuck:
+            return Refused(self._stuck), []
         if self._meeting.held == meeting:
             left = ", ".join(m.task for m in self._members.values() if m.has_left)
             return Refused(f"{left} has ended while the other tasks are waiting for it"), []
@@ -354,6 +368,8 @@ class Server:
         try:
             if not self._model.built:
                 keras_io.build(self._model, from_plain(word.batch))
+                if isinstance(self._job.model, keras_io.PackedModel) and self._job.model.attached:
+                    set_later.attach(self._model, self._job.model.attached)
             variables = self._model.trainable_variables
             optimizer = self._model.optimizer
             pieces = pieces_of(variables, optimizer, len(self._places.servers), self._job.strategy.split_bytes)
@@ -439,6 +455,27 @@ class Server:
             raise _Over
         if visit is not None and visit.is_over:
             raise EOFError
+
+    def _wait_in_step(self, rank: int, what: str, condition: Callable[[], bool], visit: Visit | None = None) -> None:
+        """Wait like ``_wait``. If all workers wait and no wait can end, because workers that should be in step do
+        different things, set ``_stuck`` and return.
+        """
+        if self._may_come_back:
+            self._wait(condition, visit)
+            return
+        self._waits[rank] = what, condition
+        active = {rank for rank, member in self._members.items() if not member.has_left}
+        if self._waits.keys() >= active and not any(ends() for _, ends in self._waits.values()):
+            does = ", ".join(f"{self._members[each].task} {doing}" for each, (doing, _) in sorted(self._waits.items()))
+            self._stuck = (
+                "`model`: train_step must apply an optimizer in every step on all tasks, because the gradients are "
+                f"averaged then, got a step in which {does}. Apply gradients of zeros instead of none"
+            )
+            self._changed.notify_all()
+        try:
+            self._wait(lambda: bool(self._stuck) or condition(), visit)
+        finally:
+            self._waits.pop(rank, None)
 
 
 def _rule(strategy: Any, index: int, workers: int) -> Rule:

@@ -127,3 +127,16 @@ def test_slots_that_would_be_copied_in_every_step_are_refused(built: bool) -> No
             there(packed, x, y)
     else:
         there(packed, x, y)  # it is drawn and built in the task, by one process as by many
+
+
+@pytest.mark.parametrize("again", [{}, {"loss": "mae"}, {"metrics": ["mse"]}, {"weighted_metrics": ["mse"]}], ids=str)
+def test_what_a_later_compile_leaves_in_place_travels(again: dict[str, Any]) -> None:
+    """``compile`` without a loss, or without metrics, keeps those of before."""
+    x, y = np.ones((4, 3), "float32"), np.zeros((4, 1), "float32")
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"], loss_weights=0.5)
+    model.compile(keras.optimizers.Adam(0.1), **again)
+    taken = there(keras_io.pack(model), tensors(x), tensors(y))
+    ours = taken.evaluate(x, y, verbose=0, return_dict=True)
+    assert ours == pytest.approx(model.evaluate(x, y, verbose=0, return_dict=True))
+    assert "loss" in ours and len(ours) == 2

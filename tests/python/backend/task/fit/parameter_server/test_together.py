@@ -153,6 +153,47 @@ def test_a_server_names_the_worker_that_has_gone() -> None:
     assert "The connection to ps:0 was lost" in chief
 
 
+def skipping(ctx: FakeContext) -> Any:
+    """A train_step that skips gradients that are not finite, of which only one worker has some."""
+    import keras
+    import tensorflow as tf
+
+    class Skipping(keras.Sequential):
+        def train_step(self, data: Any) -> Any:
+            x, y = data[:2]
+            with tf.GradientTape() as tape:
+                loss = self.compute_loss(x, y, self(x, training=True))
+            gradients = tape.gradient(loss, self.trainable_variables)
+            is_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(each)) for each in gradients])
+            tf.cond(
+                is_finite,
+                lambda: (self.optimizer.apply(gradients, self.trainable_variables), True)[1],
+                lambda: False,
+            )
+            return {"loss": loss}
+
+    def model() -> Any:
+        made = Skipping([keras.Input((6,)), keras.layers.Dense(3)])
+        made.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        made.optimizer.build(made.trainable_variables)
+        return made
+
+    x, y = digits(16)
+    x[7] = np.nan
+    try:
+        fit(ctx, "skipping", model, x, y, batch_size=8, shuffle=False, strategy=ParameterServer(sync=True))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing happened"
+
+
+def test_workers_of_which_only_some_apply_an_optimizer_do_not_wait_for_each_other_forever() -> None:
+    first, second, _ = run_gang(3, skipping, servers=1)
+    for said in (first, second):
+        assert "train_step must apply an optimizer in every step on all tasks" in said
+        assert "worker:0 applies an optimizer, worker:1 does not" in said
+
+
 def not_divided(ctx: FakeContext) -> Any:
     """Adafactor keeps what is no slot of one variable: two servers cannot share that."""
     import keras
