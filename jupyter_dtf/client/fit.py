@@ -42,7 +42,7 @@ from .fit_arguments import (
     checked_warmup,
     count_or_none,
 )
-from .fit_callbacks import callback_list, packed_callbacks, warn_of_copies
+from .fit_callbacks import callback_list, packed_callbacks, warn_of_changes_outside, warn_of_copies
 from .fit_data import (
     check_batch_size,
     check_one_output,
@@ -313,6 +313,7 @@ def prepare(
         check_one_output(data, x)
     own = callback_list(callbacks)
     packed = packed_callbacks(own, model)
+    warn_of_changes_outside(own)
     if isinstance(data, BatchSource) and data.is_copied:
         warn_of_copies(own, model, x)
     chosen, design = pipeline_placement.with_placement(parse_strategy(strategy))

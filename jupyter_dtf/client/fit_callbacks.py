@@ -10,6 +10,7 @@ from ..backend.task.fit.batch_hooks import modules_of_batch_hooks
 from ..backend.task.fit.callback_pickles import Pickles
 from ..backend.task.fit.job import PackedCallbacks
 from ..errors import InvalidInput, Unavailable
+from .outside_changes import changed_outside
 
 
 def callback_list(callbacks: Any) -> list[Any]:
@@ -51,6 +52,17 @@ def packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
     acts = any(map(_acts_between_batches, callbacks))
     reads = acts or any(map(_reads_batch_logs, callbacks))
     return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"", acts, reads)
+
+
+def warn_of_changes_outside(callbacks: list[Any]) -> None:
+    """Warn of callbacks that change variables outside of themselves, because these changes stay in the task."""
+    changed = {type(callback).__name__: names for callback in callbacks if (names := changed_outside(callback))}
+    for callback, names in changed.items():
+        warnings.warn(
+            f"{callback} changes {', '.join(names)}, but runs in a task: the change stays there. Keep the value in an "
+            "attribute of the callback instead, which is copied back after training",
+            stacklevel=5,
+        )
 
 
 def warn_of_copies(callbacks: list[Any], model: Any, x: Any) -> None:

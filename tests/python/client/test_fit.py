@@ -277,6 +277,54 @@ def test_variables_that_a_callback_could_change_are_not_copied_without_a_word() 
             prepare(model, X, X[:, :1])
 
 
+LOSSES: list[float] = []
+STEPS = 0
+
+
+def at_an_epoch(epoch: int, logs: Any) -> None:
+    LOSSES.append(logs["loss"])
+
+
+def at_a_batch(batch: int, logs: Any) -> None:
+    global STEPS
+    STEPS += 1
+
+
+class Keeping(keras.callbacks.Callback):
+    def __init__(self) -> None:
+        super().__init__()
+        self.losses: list[float] = []
+        self.names = {"a": 1}
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        seen = [*LOSSES, len(LOSSES)]
+        seen.append(1)
+        self.names["b"] = 2
+        self.losses.append(logs["loss"])
+
+
+def test_a_callback_that_changes_what_is_outside_of_it_is_told_that_it_stays_in_the_task() -> None:
+    by_name: dict[str, float] = {}
+    other: set[int] = set()
+
+    class Closing(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            by_name["loss"] = logs["loss"]
+            other.update([epoch])
+
+    for callback, names in (
+        (keras.callbacks.LambdaCallback(on_epoch_end=at_an_epoch), "LOSSES"),
+        (keras.callbacks.LambdaCallback(on_train_batch_end=at_a_batch), "STEPS"),
+        (keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: other.add(epoch)), "other"),
+        (Closing(), "by_name, other"),
+    ):
+        with pytest.warns(UserWarning, match=f"changes {names}, but runs in a task"):
+            prepare(model_function, X, Y, callbacks=[Keeping(), callback])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prepare(model_function, X, Y, callbacks=[Keeping(), keras.callbacks.EarlyStopping("loss")])
+
+
 def test_a_callback_that_holds_the_data_is_told_that_it_has_a_copy() -> None:
     class Squares(keras.utils.PyDataset):
         level = 1

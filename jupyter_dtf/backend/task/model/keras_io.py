@@ -39,6 +39,10 @@ class PackedModel:
     """The names of the layers' dtype policies, in order, with an empty name for each quantized layer."""
     compiled: bool = True
     """Whether the description includes the compile arguments."""
+    seeds: list[int] = field(default_factory=list)
+    """The seeds of the layers' initializers, if the model is not built; configurations do not contain those that Keras
+    has drawn.
+    """
     attached: list[set_later.Attached] = field(default_factory=list)
     """What the weights have attached, in the order of ``model.weights``; empty if the model is not built."""
     prints: set_later.Prints = field(default_factory=dict)
@@ -103,6 +107,7 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
         built=bool(model.built),
         policies=[_policy_name(layer) for layer in model._flatten_layers()],
         compiled=compiled,
+        seeds=[initializer.seed for initializer in _initializers(model)] if not model.built else [],
         attached=set_later.attached(model) if model.built else [],
         prints=set_later.prints(model),
     )
@@ -131,6 +136,8 @@ def unpack(packed: PackedModel) -> Any:
             with _policy(packed.policies[0] if packed.policies else ""):
                 model = keras.saving.deserialize_keras_object(config, safe_mode=False)
             _set_policies(model, packed.policies)
+            for initializer, seed in zip(_initializers(model), packed.seeds, strict=False):
+                initializer.seed = seed
             give_own(model, packed.more)
             set_trainable(model, packed.more)
             if compile_config:
@@ -302,6 +309,15 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
     }
     with patched(model, _compile_config=SerializableDict(**now)):
         yield
+
+
+def _initializers(model: Any) -> list[Any]:
+    """Return the layers' initializers that have a seed."""
+    # Keras 3.15: the base class of random initializers is not exported.
+    from keras.src.initializers.random_initializers import RandomInitializer
+
+    held = [value for layer in model._flatten_layers() for value in vars(layer).values()]
+    return [value for value in held if isinstance(value, RandomInitializer) and isinstance(value.seed, int)]
 
 
 def _kept_from_before(model: Any, config: dict[str, Any]) -> dict[str, Any]:

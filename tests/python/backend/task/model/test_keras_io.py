@@ -140,3 +140,34 @@ def test_what_a_later_compile_leaves_in_place_travels(again: dict[str, Any]) -> 
     ours = taken.evaluate(x, y, verbose=0, return_dict=True)
     assert ours == pytest.approx(model.evaluate(x, y, verbose=0, return_dict=True))
     assert "loss" in ours and len(ours) == 2
+
+
+def unbuilt(kind: str) -> Any:
+    class Own(keras.Model):  # type: ignore[name-defined]
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.hidden = keras.layers.Dense(4, kernel_initializer="he_normal")
+            self.out = keras.layers.Dense(1)
+
+        def call(self, x: Any) -> Any:
+            return self.out(self.hidden(x))
+
+    keras.utils.set_random_seed(5)
+    layers = keras.layers
+    made = {
+        "dense": lambda: keras.Sequential([layers.Dense(4), layers.Dense(1)]),
+        "recurrent": lambda: keras.Sequential([layers.Reshape((3, 1)), layers.LSTM(4), layers.Dense(1)]),
+        "subclassed": Own,
+    }[kind]()
+    made.compile("sgd", "mse")
+    return made
+
+
+@pytest.mark.parametrize("kind", ["dense", "recurrent", "subclassed"])
+def test_a_model_that_is_not_built_draws_the_weights_that_it_would_have_drawn_here(kind: str) -> None:
+    x, y = np.ones((4, 3), "float32"), np.zeros((4, 1), "float32")
+    model = unbuilt(kind)
+    taken = there(keras_io.pack(model), tensors(x), tensors(y))
+    model(x)
+    for ours, theirs in zip(taken.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
