@@ -120,7 +120,7 @@ def test_several_inputs_and_outputs(cluster: dtf.Cluster, client: Client) -> Non
     keras.tree.assert_same_structure(lazy, theirs)
     for ours, their in zip(keras.tree.flatten(lazy), keras.tree.flatten(theirs), strict=True):
         assert ours.chunks[0] == (300, 200)
-        np.testing.assert_allclose(client.compute(ours).result(), their, rtol=1e-5)
+        np.testing.assert_allclose(client.compute(ours).result(), their, rtol=1e-5, atol=1e-6)
 
 
 def test_a_bag_and_a_dataframe(cluster: dtf.Cluster, client: Client, tmp_path: Path) -> None:

@@ -459,13 +459,17 @@ class Server:
     def _wait_in_step(self, rank: int, what: str, condition: Callable[[], bool], visit: Visit | None = None) -> None:
         """Wait like ``_wait``. If all workers wait and no wait can end, because workers that should be in step do
         different things, set ``_stuck`` and return.
+
+        If all of them apply an optimizer, they wait for the decision of the first ``ps`` task, which takes part in
+        every sum.
         """
         if self._may_come_back:
             self._wait(condition, visit)
             return
         self._waits[rank] = what, condition
         active = {rank for rank, member in self._members.items() if not member.has_left}
-        if self._waits.keys() >= active and not any(ends() for _, ends in self._waits.values()):
+        are_apart = len({doing for doing, _ in self._waits.values()}) > 1
+        if are_apart and self._waits.keys() >= active and not any(ends() for _, ends in self._waits.values()):
             does = ", ".join(f"{self._members[each].task} {doing}" for each, (doing, _) in sorted(self._waits.items()))
             self._stuck = (
                 "`model`: train_step must apply an optimizer in every step on all tasks, because the gradients are "
