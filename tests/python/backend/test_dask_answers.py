@@ -106,7 +106,7 @@ def test_evaluations_are_those_of_one_process(cluster: dtf.Cluster) -> None:
     ):
         tx, ty, batch_size, weight = theirs
         expected = model.evaluate(tx, ty, batch_size, verbose=0, sample_weight=weight)
-        np.testing.assert_allclose(ours, expected, rtol=1e-4)
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6)
     assert cluster.runs[0].info.kind == "evaluate"
 
 
