@@ -143,7 +143,7 @@ def test_what_a_later_compile_leaves_in_place_travels(again: dict[str, Any]) -> 
 
 
 def unbuilt(kind: str) -> Any:
-    class Own(keras.Model):  # type: ignore[name-defined]
+    class Own(keras.Model):
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
             self.hidden = keras.layers.Dense(4, kernel_initializer="he_normal")
