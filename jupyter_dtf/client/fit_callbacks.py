@@ -56,11 +56,12 @@ def packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
 
 def warn_of_changes_outside(callbacks: list[Any]) -> None:
     """Warn of callbacks that change variables outside of themselves, because these changes stay in the task."""
-    changed = {type(callback).__name__: names for callback in callbacks if (names := changed_outside(callback))}
-    for callback, names in changed.items():
+    for callback in callbacks:
+        if not (names := changed_outside(callback)):
+            continue
         warnings.warn(
-            f"{callback} changes {', '.join(names)}, but runs in a task: the change stays there. Keep the value in an "
-            "attribute of the callback instead, which is copied back after training",
+            f"{type(callback).__name__} changes {', '.join(names)}, but runs in a task: the change stays there. "
+            "Keep the value in an attribute of the callback instead, which is copied back after training",
             stacklevel=5,
         )
 

@@ -92,7 +92,7 @@ def _config(obj: Any) -> Any:
 
     if obj is None:
         return None
-    if not is_of_keras(type(obj)):
+    if isinstance(obj, types.FunctionType) or not is_of_keras(type(obj)):  # Keras warns of lambdas
         return getattr(obj, "__qualname__", type(obj).__qualname__)
     return keras.saving.serialize_keras_object(obj)
 

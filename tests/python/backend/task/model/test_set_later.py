@@ -104,6 +104,19 @@ def test_constraints_and_regularizers_are_those_that_the_weights_have_now() -> N
     assert out.bias.constraint is None
 
 
+def half_of_the_squares(weight: Any) -> Any:
+    return 0.5 * keras.ops.sum(weight**2)
+
+
+@pytest.mark.parametrize("regularizer", [half_of_the_squares, lambda weight: keras.ops.sum(weight) / 4])
+def test_a_function_that_its_layer_was_given_travels_without_a_word(regularizer: Any) -> None:
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, kernel_regularizer=regularizer)])
+    model.compile("sgd", "mse")
+    rebuilt, said = in_a_task(model)
+    assert said == []
+    assert float(rebuilt.losses[0]) == pytest.approx(float(model.losses[0]))
+
+
 def test_a_custom_constraint_that_was_set_later_is_refused() -> None:
     class Rounded(keras.constraints.Constraint):  # type: ignore[name-defined]
         def __call__(self, weight: Any) -> Any:
