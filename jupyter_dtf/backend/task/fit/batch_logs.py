@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 # Keras 3.15: Trainer converts logs with this function; there is no public one.
@@ -14,9 +13,8 @@ from keras.src.utils.python_utils import pythonify_logs
 
 from ..collectives.primitive import Reducer
 from .job import PackedCallbacks
+from .metric_states import Vector, start_values, state_variables
 from .steps import Metrics
-
-Vector = npt.NDArray[np.float64]
 
 
 class BatchLogs:
@@ -59,7 +57,7 @@ class BatchLogs:
         self._has_only_metrics = None
 
     def _combined(self) -> dict[str, Any]:
-        states = self._states = self._states or _States(self._model, self._metrics)
+        states = self._states = self._states or _States(self._model)
         total = states.start + states.share(self._reducer.size) * self._reducer.sum(states.change())
         if self._has_only_metrics is None:
             names = set(pythonify_logs(self._model.get_metrics_result()))
@@ -76,10 +74,10 @@ class _States:
     millisecond for each metric that is read eagerly.
     """
 
-    def __init__(self, model: Any, metrics: Metrics) -> None:
+    def __init__(self, model: Any) -> None:
         self._model = model
-        self._variables = metrics.variables()
-        starts = metrics.starts(self._variables)
+        self._variables = state_variables(model)
+        starts = start_values(model, self._variables)
         self.start: Vector = np.concatenate([np.zeros(0), *(np.ravel(each) for each in starts)]).astype(np.float64)
         """The vector after a reset."""
         self._is_mean = np.concatenate(

@@ -20,6 +20,7 @@ from .assigned_weights import Outside
 from .gradient_sync import GradientSync
 from .lookups import Lookups
 from .losses import counted_by_examples, of_global_batch
+from .metric_states import assign_total, changes, start_values, state_variables
 
 
 class TrainStep:
@@ -181,47 +182,12 @@ class Metrics:
 
     def _sum(self) -> None:
         """Set the metrics' states to the combined states of all tasks."""
-        variables = self.variables()
+        variables = state_variables(self._model)
         if not self.validating:
             self.before_sum = [np.asarray(v.numpy()) for v in variables if isinstance(v, keras.Variable)]
-        values = [np.asarray(v.numpy()) for v in variables]
-        starts = self.starts(variables)
-        changes = [(a - b).ravel().astype(np.float64) for a, b in zip(values, starts, strict=True)]
-        flat = self._reducer.sum(np.concatenate([np.zeros(0), *changes]))
-        at = 0
-        for variable, value, start in zip(variables, values, starts, strict=True):
-            total = flat[at : at + value.size].reshape(value.shape)
-            at += value.size
-            if variable.aggregation == "mean":
-                total = total / self._reducer.size
-            variable.assign((start + total).astype(value.dtype))
-
-    def variables(self) -> list[Any]:
-        """Return the variables that hold the metrics' states: those that Keras tracks, then others."""
-        metrics = [*self._model.metrics, *(each for m in self._model.metrics for each in getattr(m, "metrics", ()))]
-        variables = list({id(v): v for metric in self._model.metrics for v in metric.variables}.values())
-        # Keras does not track objects of the class tf.Variable.
-        held = {id(v): v for metric in metrics for v in vars(metric).values() if isinstance(v, tf.Variable)}
-        return variables + [v for v in held.values() if v.dtype.is_floating or v.dtype.is_integer]
-
-    def starts(self, variables: list[Any]) -> list[Any]:
-        """Return the initial values that the tasks' changes are added to: zeros for a sum, otherwise the values after a
-        reset.
-
-        Variables created by Keras's ``add_weight`` are sums. Other variables of a metric may also hold a setting.
-        """
-        values = [np.asarray(variable.numpy()) for variable in variables]
-        if all(variable.aggregation in ("sum", "mean") for variable in variables):
-            return [np.zeros_like(value) for value in values]
-        for metric in self._model.metrics:
-            metric.reset_state()
-        reset = [np.asarray(variable.numpy()) for variable in variables]
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
-        return [
-            np.zeros_like(value) if variable.aggregation in ("sum", "mean") else start
-            for variable, value, start in zip(variables, values, reset, strict=True)
-        ]
+        starts = start_values(self._model, variables)
+        total = self._reducer.sum(changes(variables, starts))
+        assign_total(variables, starts, total, self._reducer.size)
 
 
 def _of_metrics(logs: dict[str, Any], results: dict[str, Any]) -> set[str]:

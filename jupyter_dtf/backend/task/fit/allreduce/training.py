@@ -26,12 +26,13 @@ from ..checks import Asked, Checks
 from ..data import training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
 from ..equal_weights import Weights
-from ..first_step_check import Parts, guard_of
+from ..first_step_check import guard_of
 from ..gradient_sync import GradientSync, optimizers_of
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, restore, vary_random_numbers
+from ..repeated_step import Parts
 from ..replaced_attributes import hooked
 from ..steps import Metrics, TestStep, TrainStep, shared_variables
 from ..where_to_begin import check_data, check_model, skip_of, where_to_begin

@@ -32,12 +32,13 @@ from ..checks import Asked
 from ..data import Skip, TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
 from ..equal_weights import Weights
-from ..first_step_check import Parts, guard_of
+from ..first_step_check import guard_of
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..models import restore as restore_model
+from ..repeated_step import Parts
 from ..replaced_attributes import hooked
 from ..steps import Metrics, TestStep, TrainStep
 from ..where_to_begin import check_data, check_model, restore, skip_of, where_to_begin

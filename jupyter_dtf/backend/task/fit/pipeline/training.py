@@ -28,12 +28,13 @@ from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
 from ..data import training_data, validation_data
 from ..equal_weights import Weights
-from ..first_step_check import Parts, guard_of
+from ..first_step_check import guard_of
 from ..gradient_sync import Agreement, optimizers_of
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, restore
+from ..repeated_step import Parts
 from ..replaced_attributes import hooked
 from ..single_client import OneClient
 from ..steps import Metrics
@@ -136,7 +137,16 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         if begin is not None:
             around.insert(0, Resuming(training, begin, stored))
         parts = Parts(strategy.microbatches * replicas, in_turn=True)
-        guard = guard_of(job, model, ctx, parts, data, exact=PipelineChecks().is_exact(job), fetch=engine.fetch)
+        guard = guard_of(
+            job,
+            model,
+            ctx,
+            parts,
+            data,
+            exact=PipelineChecks().is_exact(job),
+            fetch=engine.fetch,
+            divides_metrics=False,  # the metrics see the outputs of the whole batch
+        )
         fit = KerasFit(job, ctx, data, callbacks, first=first, last=around, guard=guard, history=history, skip=skip)
         with ExitStack() as stack:
             stack.enter_context(

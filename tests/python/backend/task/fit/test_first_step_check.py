@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from jupyter_dtf.backend.task.fit import first_step_check
-from jupyter_dtf.backend.task.fit.first_step_check import WARNING, Guard, Parts, own_parts
+from jupyter_dtf.backend.task.fit.first_step_check import NOT_COMPARED, WARNING, Guard
+from jupyter_dtf.backend.task.fit.own_parts import own_parts
+from jupyter_dtf.backend.task.fit.repeated_step import Parts
 from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer
 
 from ....patience import LIMIT_S
@@ -237,7 +239,7 @@ def test_what_only_the_first_of_several_steps_changes_is_compared() -> None:
     """Such as a row of an embedding that no later batch looks up."""
     import keras
 
-    from jupyter_dtf.backend.task.fit.first_step_check import _noting_apply
+    from jupyter_dtf.backend.task.fit.repeated_step import _noting_apply
 
     rows, optimizer = keras.Variable([1.0, 1.0, 1.0]), keras.optimizers.SGD(0.5)
     optimizer.build([rows])
@@ -323,18 +325,20 @@ def test_what_takes_long_is_left_alone() -> None:
         asked.append(count)
         return [(x, y)]
 
-    guard = Guard(model, ctx, Parts(2), batches)
+    guard = Guard(model, ctx, Parts(2), batches, own=own_parts(model), metrics=[])
     guard.remember()
     before = model.get_weights()
     guard.compare(1)
-    assert asked == [1] and ctx.notes == []
+    assert asked == [1]
+    assert [note[:2] for note in ctx.notes] == [("info", NOT_COMPARED)]
+    assert ctx.notes[0][2].startswith("Repeating it would take longer than")
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
 
 
 def test_more_is_rounding_where_a_gpu_multiplies_with_less_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     model = network(by_example)
     ctx = FakeContext(0, 2, None, None, [])  # type: ignore[arg-type]
-    guard = Guard(model, ctx, Parts(2), lambda _count: [])
+    guard = Guard(model, ctx, Parts(2), lambda _count: [], own=["by_example"], metrics=[])
     (kernel, *_) = model.trainable_variables
     assert guard._limit(kernel) == first_step_check.LIMIT
     monkeypatch.setattr(first_step_check, "_uses_tensor_float", lambda: True)
@@ -346,7 +350,8 @@ def test_steps_whose_batches_are_not_kept_are_not_compared() -> None:
     model = network(by_example)
     x, y = digits(24)
     ctx = FakeContext(0, 2, None, None, [])  # type: ignore[arg-type]
-    guard = Guard(model, ctx, Parts(2), lambda count: [(x[:12], y[:12]), (x[12:], y[12:])])
+    batches = [(x[:12], y[:12]), (x[12:], y[12:])]
+    guard = Guard(model, ctx, Parts(2), lambda count: batches, own=["by_example"], metrics=[])
     guard.remember()
     before = model.get_weights()
     guard.compare(3)
