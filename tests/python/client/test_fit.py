@@ -384,6 +384,26 @@ def test_what_several_tasks_cannot_do_is_refused() -> None:
         prepare(model, X, X[:, :1])
 
 
+def test_a_class_that_overrides_fit_must_take_what_tasks_pass() -> None:
+    class Narrow(keras.Model):
+        def fit(self, x: Any, y: Any, **arguments: Any) -> Any:
+            return super().fit(x, y, **arguments)
+
+    class Wide(keras.Model):
+        def fit(self, x: Any = None, y: Any = None, **arguments: Any) -> Any:
+            return super().fit(x, y, **arguments)
+
+    for kind in (Narrow, Wide):
+        inputs = keras.Input((2,))
+        model = kind(inputs, keras.layers.Dense(1)(inputs))
+        model.compile("sgd", "mse")
+        if kind is Wide:
+            prepare(model, X, X[:, :1])
+        else:
+            with pytest.raises(InvalidInput, match=r"got Narrow\.fit\(self, x.*missing a required argument: 'y'"):
+                prepare(model, X, X[:, :1])
+
+
 # -- callbacks and results -----------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,8 @@ from .step_clock import StepClock
 from .steps import Metrics
 
 PROGRESS_PERIOD_S = 0.2
+MOST_OF_A_VECTOR = 20
+"""The largest size of a vector in an epoch's logs whose numbers are reported."""
 
 
 class State:
@@ -240,8 +242,7 @@ class Last(keras.callbacks.Callback):
         self._agree()
         self._look_at_the_end(epoch)
         if self._ctx.is_chief:
-            numbers = (float, int, np.integer, np.floating)  # callbacks may add any of them
-            values = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, numbers)}
+            values = numbers_of(logs or {})
             named = {
                 name if name.startswith(VALIDATION) else EPOCH + name: value
                 for name, value in values.items()
@@ -316,6 +317,24 @@ class Last(keras.callbacks.Callback):
             total = self._before + self._steps * max(epochs - self._job.initial_epoch, 0) if self._steps else 0
             self._ctx.progress(self._step, total, "step", self._epoch + 1, epochs)
             self._next_progress_s = time.perf_counter() + PROGRESS_PERIOD_S
+
+
+def numbers_of(logs: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers in an epoch's logs, to which callbacks may have added values of any type. The numbers of a
+    short vector, such as the scores of each class, are named ``name[0]``, ``name[1]`` and so on.
+    """
+    found: dict[str, float] = {}
+    for name, value in logs.items():
+        if isinstance(value, (float, int, np.integer, np.floating)):
+            found[name] = float(value)
+        elif _is_short_vector(value):
+            found |= {f"{name}[{place}]": float(number) for place, number in enumerate(value)}
+    return found
+
+
+def _is_short_vector(value: Any) -> bool:
+    is_vector = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
+    return bool(is_vector and value.size <= MOST_OF_A_VECTOR)
 
 
 def callbacks_here(packed: PackedCallbacks, is_chief: bool, model: Any) -> list[Any]:

@@ -14,12 +14,14 @@ import tensorflow as tf
 # Keras 3.15: there is no other way to replace the epoch iterator of fit.
 from keras.src.backend.tensorflow import trainer
 
+from ....schema.strategy import InGraph
 from ..model.model_state import take_more
 from ..model.questions import ask
 from ..trace.callback import trace_callbacks
 from .batched import check_batched
 from .callbacks import Last, attributes_of, pickles_of
 from .checkpoints import Saving
+from .compiled_model import Unchanged
 from .data import Skip, TaskData
 from .failed_batch import BatchPlace
 from .first_step_check import Guard
@@ -77,7 +79,9 @@ class KerasFit:
         place = BatchPlace(
             f"{name_of(job.data)} in x", f"{name_of(job.validation_data)} in validation_data", model.steps_per_execution
         )
-        heard = [place, *self._callbacks]
+        unchanged = Unchanged(self._own, may_make=isinstance(job.strategy, InGraph))
+        number = self._callbacks.index(self._own[-1]) + 1 if self._own else 1
+        heard = [place, *self._callbacks[:number], unchanged, *self._callbacks[number:]]
         if self._again is not None:
             ours = [callback for callback in heard if callback not in self._theirs]
             callbacks = _GoingOnList(self._skip or Skip(0, 0), self._again, ours, heard, **arguments)
@@ -91,6 +95,7 @@ class KerasFit:
             model.train_function = _skipping(model.train_function, self._skip)
         if self._saving is not None:
             model.train_function = _telling(model.train_function, self._saving)
+        unchanged.expect(model)
         if validation is not None:
             spec = validation.dataset.element_spec
             check_batched(model, spec, name_of(job.validation_data), "validation_data", divided=True)

@@ -4,15 +4,31 @@ checked.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from ....errors import InvalidInput
 from ....schema.strategy import InGraph, ParameterServer, Pipeline
 from ..model.model_state import built_for_others, holds_table
 
+FIT_ARGUMENTS = (
+    "epochs",
+    "initial_epoch",
+    "verbose",
+    "callbacks",
+    "shuffle",
+    "class_weight",
+    "steps_per_epoch",
+    "validation_data",
+    "validation_steps",
+    "validation_freq",
+)
+"""The keyword arguments of ``fit`` in a task."""
+
 
 def refuse_unsupported(model: Any) -> None:
     """Raise InvalidInput if a compiled model cannot be trained over several tasks. The message says what to change."""
+    _refuse_other_fit(model)
     losses: list[Any] = []
     _collect(model.loss if hasattr(model, "loss") else None, losses)
     if any(getattr(loss, "reduction", "") in (None, "none") for loss in losses):
@@ -40,6 +56,20 @@ def refuse_unsupported(model: Any) -> None:
                 f"the batch, got {layer.name}, {type(layer).__name__} with axis=0",
                 field="model",
             )
+
+
+def _refuse_other_fit(model: Any) -> None:
+    """Raise InvalidInput if the model's class overrides ``fit`` with a method that the tasks cannot call."""
+    parameters = inspect.signature(type(model).fit)
+    try:
+        parameters.bind(model, None, **dict.fromkeys(FIT_ARGUMENTS))
+    except TypeError as error:
+        raise InvalidInput(
+            "`model`: a class that overrides fit must accept the arguments of keras.Model.fit, because each task calls "
+            f"fit(dataset, {', '.join(f'{name}=...' for name in FIT_ARGUMENTS)}), got "
+            f"{type(model).__name__}.fit{parameters}: {error}",
+            field="model",
+        ) from None
 
 
 def refuse_stateful(model: Any, shares: int) -> None:
