@@ -16,6 +16,7 @@ from ...checkpoint.files import Stored
 from ...collectives.primitive import Reducer
 from ...context import check_gang
 from ...model import keras_io
+from .. import clipping
 from ..batch_logs import BatchLogs
 from ..batched import check_batched
 from ..between_batches import BetweenBatches
@@ -188,6 +189,8 @@ class Fit:
             ctx.note("info", "XLA is not used", "jit_compile=True is ignored: sums over tasks are not XLA operations")
         self._own = callbacks_here(job.callbacks, ctx.is_chief, model)
         self._history = history_of(self._own)
+        if job.check and (replicas or reducer.size) > 1:
+            object.__setattr__(model, "train_step", clipping.watched(model, ctx))
         self._step = make_step(model, sync, self._data.may_be_empty)
         self._kept = KeptStep(model, self._step, self._updated) if lives else None
         self._survival: Survival | None = None

@@ -22,6 +22,7 @@ from .....errors import Unavailable
 from .....schema.strategy import ParameterServer
 from ...collectives.primitive import Alone, Reducer
 from ...model import keras_io
+from .. import clipping
 from ..batch_logs import BatchLogs
 from ..batched import check_batched
 from ..between_batches import BetweenBatches
@@ -174,6 +175,8 @@ class Worker:
             model.jit_compile = False
             ctx.note("info", "XLA is not used", "jit_compile=True is ignored: an exchange is not an XLA operation")
         with ExitStack() as stack:
+            if job.check and self._reducer.size > 1:
+                stack.enter_context(hooked(model, train_step=clipping.watched(model, ctx)))
             stack.enter_context(
                 hooked(
                     model,
