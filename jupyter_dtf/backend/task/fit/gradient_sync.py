@@ -1,8 +1,8 @@
 """Makes optimizers apply the mean gradient over all examples of all tasks.
 
 Each update needs one exchange for everything that the tasks must agree on: each task's gradients multiplied by its
-number of examples, and four more values: the number of examples, whether to stop, the chief's learning rate, and the
-number of checkpoints that the chief has requested.
+number of examples, and five more values: the number of examples, whether to stop, the chief's learning rate, the
+number of checkpoints that the chief has requested, and the number of the step, which must be equal.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from .assigned_weights import Outside, flattened, take_mean
 from .learning_rate import LinearScaling, scaled
 from .lookups import Lookups
 from .reduction import Reduction
+
+_MOST_STEPS = 1 << 10
+_OUT_OF_STEP = (
+    "`model`: train_step must apply an optimizer in the same steps on all tasks, because gradients are averaged, got "
+    "tasks that apply one in different steps. A condition for it must not depend on the task's share of the batch"
+)
 
 
 @dataclass(frozen=True)
@@ -199,6 +205,13 @@ class GradientSync:
         return self._stop.read_value()
 
     @property
+    def step_number(self) -> tf.Tensor:
+        """The number of the step within its epoch, modulo a number that keeps its sum over the tasks exact in float32.
+        It is equal on all tasks.
+        """
+        return tf.cast(self._step % _MOST_STEPS, tf.float32)
+
+    @property
     def wants_checkpoints(self) -> tf.Tensor:
         """The number of checkpoints that this task has requested."""
         return self._checkpoints.read_value()
@@ -225,6 +238,7 @@ class _SharedOptimizer:
         self._strategy = strategy
         self._reduction = reduction
         self._is_chief = reducer.rank == 0
+        self._size = reducer.size
         self._op_factor = reducer.size if strategy.op == "sum" else 1
         self._accumulation = Accumulation() if strategy.backward_passes_per_step > 1 else None
         self._weighs = reducer.size > 1 or self._accumulation is not None
@@ -314,8 +328,10 @@ class _SharedOptimizer:
         """
         rate = self._optimizer.learning_rate  # a variable, or a schedule's value for this iteration
         chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
-        said = [examples, self._sync.wants_to_stop, chiefs_rate, self._sync.wants_checkpoints]
+        step = self._sync.step_number
+        said = [examples, self._sync.wants_to_stop, chiefs_rate, self._sync.wants_checkpoints, step]
         sums, lanes = self._reduction(sums, tf.stack(said))
+        tf.debugging.assert_equal(lanes[4], step * self._size, _OUT_OF_STEP)
         with tf.control_dependencies(_tensors([*sums, lanes]) if self._sync.whole else []):
             self._apply_sums(sums, lanes, rate, variables, apply_to)
 
