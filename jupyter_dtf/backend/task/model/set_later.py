@@ -6,6 +6,7 @@ attributes of custom layers, a task only finds out whether they differ from thos
 
 from __future__ import annotations
 
+import enum
 import functools
 import hashlib
 import types
@@ -116,7 +117,28 @@ def _print(value: Any) -> str:
             return ""
         if array.nbytes <= _MOST_BYTES and array.dtype != object:
             return f"{array.dtype} {array.shape} {_digest(array.tobytes())}"
+        return ""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if _is_own_object(value):
+        held = {name: _part(each) for name, each in sorted(vars(value).items())}
+        return f"{type(value).__qualname__} {_digest(repr(held).encode())}"
     return ""
+
+
+def _is_own_object(value: Any) -> bool:
+    """Return whether a value is an instance of a class of the user's own, with attributes."""
+    kind = type(value)
+    is_other = isinstance(value, (type, types.ModuleType)) or callable(value)
+    known = is_of_keras(kind) or kind.__module__.startswith(("tensorflow.", "builtins", "numpy"))
+    return not is_other and not known and hasattr(value, "__dict__")
+
+
+def _part(value: Any) -> Any:
+    """Return what is compared of an attribute of a custom object."""
+    if isinstance(value, np.ndarray):
+        return value.shape, _digest(value.tobytes()) if value.nbytes <= _MOST_BYTES and value.dtype != object else ""
+    return type(value).__qualname__ if _is_own_object(value) else _print(value) or _plain(value)
 
 
 def _plain(value: Any) -> Any:

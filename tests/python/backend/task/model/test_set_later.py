@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +17,19 @@ keras = pytest.importorskip("keras")
 SPEC = (keras_io._Leaf((None, 3), "float32"), keras_io._Leaf((None,), "int64"))
 
 
+class Mode(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.low, self.table, self.inner = 1.0, np.zeros(3), object()
+        self.itself = self
+
+
 class Scaled(keras.layers.Layer):  # type: ignore[name-defined]
-    """It has a flag, a function, a tensor and a variable of TensorFlow's, none of them in its configuration."""
+    """It has attributes of many types, none of them in its configuration."""
 
     def __init__(self, **options: Any) -> None:
         import tensorflow as tf
@@ -28,6 +40,8 @@ class Scaled(keras.layers.Layer):  # type: ignore[name-defined]
         self.factor = tf.constant(1.0)
         self.held = tf.Variable(1.0, trainable=False)
         self.has_been_built = False
+        self.mode = Mode.LOW
+        self.settings = Settings()
 
     def build(self, shape: Any) -> None:
         self.has_been_built = True
@@ -76,6 +90,18 @@ def change_variable(layer: Any) -> None:
     layer.held.assign(4.0)
 
 
+def change_mode(layer: Any) -> None:
+    layer.mode = Mode.HIGH
+
+
+def change_setting(layer: Any) -> None:
+    layer.settings.low = 0.5
+
+
+def change_table(layer: Any) -> None:
+    layer.settings.table[1] = 2.0
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -83,6 +109,9 @@ def change_variable(layer: Any) -> None:
         (change_function, "_function"),
         (change_tensor, "factor"),
         (change_variable, "held"),
+        (change_mode, "mode"),
+        (change_setting, "settings"),
+        (change_table, "settings"),
     ],
 )
 def test_an_attribute_that_was_changed_is_named(change: Callable[[Any], None], name: str) -> None:
