@@ -484,7 +484,7 @@ class Run:
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:
-        """Release the places of the run's tasks, which have ended."""
+        """Release the slots of the run's tasks, which have ended."""
         self.planned = []
         self.by_host = {}
 
