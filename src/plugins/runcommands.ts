@@ -129,7 +129,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
     });
     addGoingOnCommands(commands, dtf, trans, pick);
     commands.addCommand(CommandIDs.copyRunId, {
-      label: trans.__('Copy Run Id'),
+      label: trans.__('Copy Run ID'),
       describedBy: byId,
       execute: args => Clipboard.copyToSystem(args['run'] as string)
     });
