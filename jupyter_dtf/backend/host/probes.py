@@ -160,6 +160,6 @@ def _exactly(connected: socket.socket, count: int) -> bytes:
     while len(data) < count:
         more = connected.recv(count - len(data))
         if not more:
-            raise ConnectionAbortedError("The connection has ended")
+            raise ConnectionAbortedError("The connection was closed")
         data += more
     return data

@@ -23,7 +23,7 @@ def run_trial(job: tuple[Callable[..., Any], dict[str, Any], Sequence[str], bool
     returned = _plain(train_fn(params, ctx))
     if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the chief may send the restored state to the others
         raise InvalidInput(
-            "In population based training, train_fn must continue from the result of ctx.restore(), but did not call it"
+            "In population-based training, train_fn must continue from the result of ctx.restore(), but did not call it"
         )
     if ctx.is_chief and (values := objective_values(returned, objectives)):
         ctx.trial_valued({metric: as_value(value) for metric, value in values.items()})
