@@ -70,7 +70,7 @@ class TaskChanged(TaskEvent, tag="task"):
 
 
 class Point(msgspec.Struct, array_like=True):
-    """One call of ``report``: ``values`` at ``step``, reported at the wall time ``time`` (seconds since the epoch)."""
+    """One call to ``report``: ``values`` at ``step``, reported at the wall time ``time`` (seconds since the epoch)."""
 
     step: float
     time: float

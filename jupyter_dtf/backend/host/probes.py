@@ -1,6 +1,6 @@
 """Tests whether hosts can reach each other, with connections like those that tasks would make.
 
-A probe listens at its own port for the duration of a check. It drops every connection that does not start with the
+A probe listens on its own port for the duration of a check. It drops every connection that does not start with the
 check's secret, which the hosts receive over the cluster's own connections.
 """
 

@@ -1,4 +1,4 @@
-"""The program of a trial: the user's function, in which calls of ``fit`` report their metrics automatically."""
+"""The program of a trial: the user's function, in which calls to ``fit`` report their metrics automatically."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _plain(value: Any) -> Any:
 
 
 class Fits:
-    """The result of a program's calls of ``fit``."""
+    """The result of a program's calls to ``fit``."""
 
     model: Any = None
     """The model trained last."""
@@ -60,7 +60,7 @@ class Fits:
 def report_fits(ctx: Context) -> Fits:
     """Make ``fit`` report its logs after each epoch, and stop training when the run should stop.
 
-    The reported step is the number of epochs completed in this process, including those of earlier calls of ``fit``.
+    The reported step is the number of epochs completed in this process, including those of earlier calls to ``fit``.
     Once the program reports anything itself, ``fit`` stops reporting. Does nothing in a process that has not imported
     Keras.
     """

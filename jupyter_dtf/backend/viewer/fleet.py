@@ -115,7 +115,7 @@ class Fleet:
         try:
             self.refresh()
         except Exception:  # the next change must still be processed
-            logger.exception("A change of the connection files could not be processed")
+            logger.exception("A change to the connection files could not be processed")
 
     def refresh(self) -> None:
         """Read the connection files again. This happens automatically when one of them changes."""
