@@ -1,4 +1,4 @@
-"""Population based training: learning rates that change while the models train: python examples/population.py.
+"""Population-based training: learning rates that change while the models train: python examples/population.py.
 
 Four networks are trained, one epoch at a time. After each epoch, the worst network continues from the weights of the
 best one, with a similar learning rate. This requires Optuna: pip install "jupyter_dtf[search]".

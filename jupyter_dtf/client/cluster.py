@@ -152,7 +152,7 @@ class Cluster(Searching, Answering):
         Raises:
             NotFound: If there is no cluster with this name.
             Unavailable: If the cluster failed to start, or runs an incompatible version of jupyter_dtf.
-            ClusterLost: If the cluster has died or does not answer.
+            ClusterLost: If the cluster has died or does not respond.
         """
         self = cls._held(check_text(name, "name", "the name of a cluster"))
         self._session.do(lambda fleet: fleet.cluster(name))

@@ -239,8 +239,8 @@ class ClusterHandle:
     def close(self, timeout_s: float | None = 30.0) -> None:
         """End the cluster and its runs, and wait until all of its processes have ended.
 
-        Does nothing if the cluster is already gone. If it does not answer, its processes are killed; if it has died, it
-        is no longer listed as lost. If its runs could not be saved in the usual directory, a warning gives the
+        Does nothing if the cluster is already gone. If it does not respond, its processes are killed; if it has died,
+        it is no longer listed as lost. If its runs could not be saved in the usual directory, a warning gives the
         directory that was used instead.
 
         Args:

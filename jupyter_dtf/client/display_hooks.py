@@ -61,7 +61,7 @@ class Surroundings(Protocol):
 
 
 def here() -> Surroundings:
-    """Return the implementation for this process. It is chosen anew each time: a script may become a kernel later."""
+    """Return the implementation for this process. It is chosen again each time: a script may become a kernel later."""
     return find()
 
 

@@ -26,7 +26,7 @@ def connect(name: str) -> Cluster:
     Raises:
         NotFound: If there is no cluster with this name.
         Unavailable: If the cluster failed to start, or runs an incompatible version of jupyter_dtf.
-        ClusterLost: If the cluster has died or does not answer.
+        ClusterLost: If the cluster has died or does not respond.
 
     Example:
         >>> cluster = dtf.connect("resnet")
@@ -38,7 +38,7 @@ def clusters() -> list[Cluster]:
     """List this user's clusters that are starting or running.
 
     Returns:
-        The clusters, oldest first. Their ``repr`` shows whether they are answering.
+        The clusters, oldest first. Their ``repr`` shows whether they are responding.
     """
     infos = session().do(lambda fleet: fleet.clusters())
     there = (ClusterState.STARTING, ClusterState.RUNNING)

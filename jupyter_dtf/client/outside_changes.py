@@ -22,7 +22,7 @@ _CONTAINERS = (list, dict, set)
 def changed_outside(callback: Any) -> list[str]:
     """Return the names of the lists, dicts, sets and rebound variables outside of a callback that its code changes.
 
-    Recognizes direct changes: calls of methods such as ``append``, assignments of items, and ``global`` or ``nonlocal``
+    Recognizes direct changes: calls to methods such as ``append``, assignments of items, and ``global`` or ``nonlocal``
     variables that are assigned.
     """
     found: dict[str, None] = {}

@@ -328,7 +328,7 @@ class Run(NamedRun):
         """Trace the next steps of the run while it is running, on all tasks.
 
         In a training run, all tasks trace the same steps. In any other program, the steps are those that it marks with
-        ``ctx.traced(step)``, or its calls of ``Session.run``. The new trace replaces the previous one.
+        ``ctx.traced(step)``, or its calls to ``Session.run``. The new trace replaces the previous one.
 
         Args:
             steps: The number of steps, from 1 to 100.

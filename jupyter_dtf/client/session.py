@@ -96,7 +96,7 @@ class Session:
             raise
 
     def start_cluster(self, request: ClusterRequest) -> str:
-        """Start a cluster and return its name immediately, even if existing clusters have not answered yet."""
+        """Start a cluster and return its name immediately, even if existing clusters have not responded yet."""
 
         async def start() -> str:
             await asyncio.shield(self._made)

@@ -44,9 +44,9 @@ def metric_title(metric: str) -> str:
 
 
 def cluster_state(info: ClusterInfo) -> str:
-    """Return a cluster's state as text, such as ``running``, or ``not answering for 12 s`` if it is silent."""
+    """Return a cluster's state as text, such as ``running``, or ``not responding for 12 s`` if it is silent."""
     if info.silent_s:
-        return f"not answering for {duration(info.silent_s)}"
+        return f"not responding for {duration(info.silent_s)}"
     return f"{info.state.value}, incompatible" if info.incompatible else info.state.value
 
 

@@ -33,9 +33,9 @@ def add_to(commands: Any) -> None:
 
     plan = commands.add_parser("plan", help="find the fewest machines that reach a target, as a design")
     plan.add_argument("--examples-per-second", type=float, default=0.0, metavar="N", help="the target throughput")
-    plan.add_argument("--hours", type=float, default=0.0, help="or: the target time for all examples")
+    plan.add_argument("--hours", type=float, default=0.0, help="alternatively, the target time for all examples")
     plan.add_argument(
-        "--device-hours", type=float, default=0.0, metavar="HOURS", help="or: the budget for all examples"
+        "--device-hours", type=float, default=0.0, metavar="HOURS", help="alternatively, the budget for all examples"
     )
     plan.add_argument("--examples", type=float, default=0.0, metavar="N", help="the number of examples of all epochs")
     plan.add_argument("--strategy", choices=STRATEGIES, help="the strategy (default: the best of several)")
@@ -47,7 +47,9 @@ def add_to(commands: Any) -> None:
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("design", help="a .dtf file with a model")
     parser.add_argument("--batch-size", type=int, default=0, metavar="N", help="examples per step over all tasks")
-    parser.add_argument("--per-device", type=int, default=0, metavar="N", help="or: examples per step of each task")
+    parser.add_argument(
+        "--per-device", type=int, default=0, metavar="N", help="alternatively, examples per step of each task"
+    )
     parser.add_argument(
         "--device", default="", help="A100, H100, V100, P100, K80, H200 or CPU (default: as calibrated)"
     )
@@ -62,7 +64,9 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--network", default="", help="the network between machines: 1gbit, 10gbit, 25gbit, infiniband-hdr, ..."
     )
-    parser.add_argument("--cluster", default="", metavar="NAME", help="or: measure the network of this cluster's hosts")
+    parser.add_argument(
+        "--cluster", default="", metavar="NAME", help="alternatively, measure the network of this cluster's hosts"
+    )
     parser.add_argument(
         "--transport", choices=TRANSPORTS, default="tcp", help="the transport between machines (default: tcp)"
     )

@@ -88,6 +88,6 @@ def serve(
 
 
 def _refuse_taken(port: int) -> None:
-    """Raise OSError if a process already listens at the port, because a guarded server would share the port."""
+    """Raise OSError if a process already listens on the port, because a guarded server would share the port."""
     if any(gate.listens(row, port) for row in gate.tables()):
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

@@ -100,7 +100,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
             if answer.code == 599:  # tornado's own code for a timeout
                 answer.rethrow()
         except (OSError, HTTPClientError) as error:
-            raise Unavailable(f"Dask's dashboard does not answer: {error}") from error
+            raise Unavailable(f"Dask's dashboard does not respond: {error}") from error
         finally:
             client.close()
         self.set_status(answer.code if answer.code < 500 else 502)

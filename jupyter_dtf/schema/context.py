@@ -168,18 +168,18 @@ class Context(Protocol):
         """
 
     def report_image(self, name: str, image: Any, step: float | None = None, caption: str = "") -> None:
-        """Report a picture.
+        """Report an image.
 
         Args:
-            name: A name for the picture.
+            name: A name for the image.
             image: An array or tensor of shape ``[height, width]``, or ``[height, width, channels]`` with 1, 3 or 4
                 channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
-            step: The step that the picture belongs to. None: the step of the last ``report``.
-            caption: Text to show with the picture.
+            step: The step that the image belongs to. None: the step of the last ``report``.
+            caption: Text to show with the image.
 
         Raises:
-            InvalidInput: If ``image`` is not a picture, is wider or higher than 2048 pixels, or is larger than 256 KiB
-                as PNG.
+            InvalidInput: If ``image`` has none of these forms, is wider or higher than 2048 pixels, or is larger than
+                256 KiB as PNG.
         """
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:

@@ -70,7 +70,7 @@ class TaskChanged(TaskEvent, tag="task"):
 
 
 class Point(msgspec.Struct, array_like=True):
-    """One call of ``report``: ``values`` at ``step``, reported at the wall time ``time`` (seconds since the epoch)."""
+    """One call to ``report``: ``values`` at ``step``, reported at the wall time ``time`` (seconds since the epoch)."""
 
     step: float
     time: float
@@ -225,9 +225,9 @@ class Histogram(TaskEvent, tag="histogram"):
 
 
 class Picture(TaskEvent, tag="image"):
-    """A picture reported at a step, as a PNG of at most ``media.MOST_PICTURE_BYTES``.
+    """An image reported at a step, as a PNG of at most ``media.MOST_PICTURE_BYTES``.
 
-    ``width`` and ``height`` are in pixels. A picture with an empty ``png`` takes the place of a dropped event and is
+    ``width`` and ``height`` are in pixels. An image with an empty ``png`` takes the place of a dropped event and is
     ignored.
     """
 

@@ -84,7 +84,7 @@ def read_exactly(connection: socket.socket, into: memoryview) -> bool:
         count = connection.recv_into(into[done:])
         if not count:
             if done:
-                raise ConnectionError("The connection ended within a message")
+                raise ConnectionError("The connection was closed in the middle of a message")
             return False
         done += count
     return True
@@ -98,7 +98,7 @@ def read_header(connection: socket.socket) -> tuple[int, str, int] | None:
     kind, name_length, length = HEADER.unpack(head)
     name = bytearray(name_length)
     if name_length and not read_exactly(connection, memoryview(name)):
-        raise ConnectionError("The connection ended within a message")
+        raise ConnectionError("The connection was closed in the middle of a message")
     return kind, name.decode(), length
 
 

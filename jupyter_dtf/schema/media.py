@@ -1,4 +1,4 @@
-"""Limits and listings of the media that tasks report: histograms, pictures, strings and tables."""
+"""Limits and listings of the media that tasks report: histograms, images, strings and tables."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from .base import PeerStruct
 
 MOST_BINS = 200
 MOST_SIDE = 2048
-"""The largest number of pixels of a picture's longer side."""
+"""The largest number of pixels of an image's longer side."""
 MOST_PICTURE_BYTES = 256 << 10
-"""The largest number of bytes of a picture as PNG."""
+"""The largest number of bytes of an image as PNG."""
 MOST_TEXT_BYTES = 64 << 10
 """The largest number of bytes of a string as UTF-8."""
 MOST_ROWS, MOST_COLUMNS = 1000, 100
@@ -28,7 +28,7 @@ are thinned out sooner."""
 
 
 class MediaSeries(PeerStruct):
-    """The histograms, pictures, strings or tables that a task reported under one name and that were kept."""
+    """The histograms, images, strings or tables that a task reported under one name and that were kept."""
 
     kind: str  # histogram, image, text, table
     name: str

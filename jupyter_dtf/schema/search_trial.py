@@ -52,9 +52,11 @@ class SearchRequest(Struct):
 
     def __post_init__(self) -> None:
         if not 0 <= self.more <= MOST_MORE:
-            raise InvalidInput(f"`more` must be a number of trials up to {MOST_MORE:,}, got {self.more}", field="more")
+            raise InvalidInput(f"`more` must be from 0 to {MOST_MORE:,}, got {self.more}", field="more")
         if self.stop == bool(self.more):
-            raise InvalidInput(f"Either `stop` or `more` must be requested, got {self.stop} and {self.more}")
+            raise InvalidInput(
+                f"Exactly one of `stop` and `more` must be set, got stop={self.stop} and more={self.more}"
+            )
 
 
 def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ SENT_BY_THE_BROWSER = (
 )
 
 NOT_AMONG_EVENTS = (events.Points, *get_args(events.MediaEvent))
-"""Events that are not sent to the browser, which requests series, histograms and pictures instead."""
+"""Events that are not sent to the browser, which requests series, histograms and images instead."""
 
 ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterState)
 

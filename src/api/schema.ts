@@ -730,9 +730,9 @@ export interface Histogram {
 }
 
 /**
- * A picture reported at a step, as a PNG of at most `media.MOST_PICTURE_BYTES`.
+ * An image reported at a step, as a PNG of at most `media.MOST_PICTURE_BYTES`.
  *
- * `width` and `height` are in pixels. A picture with an empty `png` takes the place of a dropped event and is
+ * `width` and `height` are in pixels. An image with an empty `png` takes the place of a dropped event and is
  * ignored.
  */
 export interface Picture {
@@ -774,7 +774,7 @@ export interface ReportedTable {
   attempt: number;
 }
 
-/** The histograms, pictures, strings or tables that a task reported under one name and that were kept. */
+/** The histograms, images, strings or tables that a task reported under one name and that were kept. */
 export interface MediaSeries {
   kind: string;
   name: string;

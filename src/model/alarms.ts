@@ -2,9 +2,9 @@
 
 import type { Alarm, RunInfo } from '../api/schema';
 
-/** Finds new alarms: those that arrive after the first look. Alarms that are known when the page loads are old. */
+/** Finds new alarms: those that arrive after the first check. Alarms that are known when the page loads are old. */
 export class AlarmWatch {
-  /** The alarms that are new since the last look, each with its run. */
+  /** The alarms that are new since the last check, each with its run. */
   look(runs: readonly RunInfo[]): [RunInfo, Alarm][] {
     const fresh: [RunInfo, Alarm][] = [];
     for (const run of runs) {
@@ -21,7 +21,7 @@ export class AlarmWatch {
   }
 
   private _began = false;
-  // The newest run at the last look: an older one that appears later was restored, and its alarms are not new.
+  // The newest run at the last check: an older one that appears later was restored, and its alarms are not new.
   private _since = 0;
   private readonly _newest = new Map<string, number>();
 }

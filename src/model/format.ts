@@ -74,9 +74,9 @@ function trim(digits: string): string {
   return String(Number(digits));
 }
 
-/** A fraction as a percentage: `82 %`. */
+/** A fraction as a percentage: `82%`. */
 export function formatPercent(fraction: number): string {
-  return `${Math.round(100 * fraction)} %`;
+  return `${Math.round(100 * fraction)}%`;
 }
 
 /** Units with a format of their own. */
@@ -176,9 +176,10 @@ const SCALES: Readonly<Record<string, readonly (readonly [number, string])[]>> =
   ]
 };
 
-/** Scales of a unit without a format of its own: `1.2k W`. */
+/** Scales of a unit without a format of its own: `1.2k W`, `82%`. */
 function plainScales(unit: string): readonly (readonly [number, string])[] {
-  return [...SCALES.number!, [0, ''] as const].map(([limit, suffix]) => [limit, `${suffix} ${unit}`]);
+  const end = unit === '%' ? unit : ` ${unit}`;
+  return [...SCALES.number!, [0, ''] as const].map(([limit, suffix]) => [limit, `${suffix}${end}`]);
 }
 
 /** The tick labels of an axis: all in one unit, with enough digits to tell them apart. */

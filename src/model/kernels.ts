@@ -124,7 +124,7 @@ async function evaluate(kernel: Kernel.IKernelConnection, expression: string, si
   const { content } = await Promise.race([future.done, aborted]);
   const answer = (content as { user_expressions?: Record<string, Expression> }).user_expressions?.[KEY];
   if (answer?.status !== 'ok') {
-    throw new Error(answer ? `${answer.ename}: ${answer.evalue}` : 'The kernel did not answer');
+    throw new Error(answer ? `${answer.ename}: ${answer.evalue}` : 'The kernel did not respond');
   }
   return answer.data['application/json'];
 }

@@ -50,7 +50,7 @@ export class MachinesModel {
     return this._ready;
   }
 
-  /** Why no data arrive; empty if they do. */
+  /** Why no data is arriving; empty if it is. */
   get problem(): string {
     return this._problem;
   }
@@ -108,7 +108,7 @@ export class MachinesModel {
     this._until = ended === null ? Infinity : ended + AFTER_END_S;
   }
 
-  /** Call when the data become visible: start polling. */
+  /** Call when the data becomes visible: start polling. */
   follow(): void {
     if (!this._following) {
       this._following = true;
@@ -116,7 +116,7 @@ export class MachinesModel {
     }
   }
 
-  /** Call when the data are no longer visible: stop polling. The data are kept. */
+  /** Call when the data is no longer visible: stop polling. The data is kept. */
   rest(): void {
     this._following = false;
     clearTimeout(this._timer);

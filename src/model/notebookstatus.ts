@@ -23,7 +23,7 @@ function newest(runs: readonly RunInfo[]): RunInfo | undefined {
   return runs.reduce<RunInfo | undefined>((best, run) => (best && best.created >= run.created ? best : run), undefined);
 }
 
-/** A run's progress and its objective's value, if known: `['58 %', 'loss 0.031']`. */
+/** A run's progress and its objective's value, if known: `['58%', 'loss 0.031']`. */
 export function factsOf(run: RunInfo): string[] {
   const fraction = isFinal(run.state) ? null : fractionDone(run);
   const value = objectiveText(run);

@@ -32,7 +32,7 @@ const MESSAGE_ROOM = 60_000;
 
 /**
  * Everything that the browser knows about one run. Events and series arrive only while the run is viewed (`acquire`,
- * `release`); received data are kept, and viewing the run again resumes from there.
+ * `release`); received data is kept, and viewing the run again resumes from there.
  */
 export class RunModel {
   constructor(

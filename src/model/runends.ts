@@ -1,4 +1,4 @@
-/** Tracks which runs have ended since the last look. Pure except for its own state. */
+/** Tracks which runs have ended since the last check. Pure except for its own state. */
 
 import type { RunInfo } from '../api/schema';
 import type { PreferenceValues } from './preferences';
@@ -6,7 +6,7 @@ import { isFinal, secondsTaken } from './runstate';
 
 /** Finds runs that have just ended, but not those that ended before the page was loaded, or restored ones. */
 export class EndWatch {
-  /** The runs that have ended since the last look. */
+  /** The runs that have ended since the last check. */
   look(runs: readonly RunInfo[]): RunInfo[] {
     const ended = runs.filter(
       run => isFinal(run.state) && (this._active.has(run.id) || (run.created > this._since && !this._ended.has(run.id)))

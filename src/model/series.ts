@@ -6,7 +6,7 @@ export interface Line {
   task: string;
   x: Float64Array;
   y: Float64Array;
-  /** Increases with every change of the line. */
+  /** Increases with every change to the line. */
   version: number;
 }
 

@@ -75,7 +75,7 @@ export function meanOf(heat: TaskHeat): { x: Float64Array; y: Float64Array } {
 
 /**
  * Fill a task's columns and return the mean of its finite values. Between two points, the value of the earlier one
- * holds.
+ * applies.
  */
 function intoColumns({ x, y }: Line, start: number, end: number, into: Float64Array): number {
   const counts = new Uint32Array(into.length);

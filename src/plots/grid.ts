@@ -191,7 +191,7 @@ export class PlotGrid implements IDisposable {
     return tasks.length > 1 ? splitPlot(plot, tasks) : [plot];
   }
 
-  /** The tasks that report these metrics; all tasks while no data have arrived. */
+  /** The tasks that report these metrics; all tasks while no data has arrived. */
   private _tasksOf(metrics: readonly string[]): string[] {
     const { source } = this._parts;
     const known = new Set(metrics.flatMap(metric => source.lines(metric).map(line => line.task)));

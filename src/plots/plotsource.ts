@@ -37,7 +37,7 @@ export interface PlotSource {
   lines(name: string): Line[];
   /** Earlier values of repeated steps. */
   replaced(name: string): ReplacedLine[];
-  /** The smallest and largest x of these series; null until any data have arrived. */
+  /** The smallest and largest x of these series; null until any data has arrived. */
   xExtent(names: Iterable<string>): [number, number] | null;
   /** Increases when lines are sent again from their start rather than continued. */
   readonly revision?: number;

@@ -82,12 +82,12 @@ export const clusters: JupyterFrontEndPlugin<void> = {
       }
     });
     commands.addCommand(CommandIDs.forgetTemplate, {
-      label: trans.__('Forget Template'),
+      label: trans.__('Delete Template'),
       describedBy: describe({ name: trans.__('The name of the template') }),
       isEnabled,
       execute: async args => {
         const items = dtf.clusters.templates.map(({ name }) => ({ value: name, label: name }));
-        const name = await choose(args['name'], items, trans.__('Forget which template?'), trans.__('No templates.'));
+        const name = await choose(args['name'], items, trans.__('Delete which template?'), trans.__('No templates.'));
         if (name !== null) {
           await attempt(trans, () => dtf.clusters.forgetTemplate(name));
         }
@@ -134,7 +134,7 @@ export const clusters: JupyterFrontEndPlugin<void> = {
       describedBy: byName,
       isEnabled,
       execute: async args => {
-        const name = await pick(args['name'], trans.__('The dashboard of which cluster?'), ['running']);
+        const name = await pick(args['name'], trans.__('Open the dashboard of which cluster?'), ['running']);
         const url = name === null ? undefined : await attempt(trans, () => dtf.clusters.daskDashboard(name));
         if (url?.startsWith('/')) {
           // A path on the Jupyter server, which need not be the origin of this page.
@@ -165,16 +165,16 @@ export const clusters: JupyterFrontEndPlugin<void> = {
       }
     });
     commands.addCommand(CommandIDs.keepTemplate, {
-      label: trans.__('Keep as Template'),
+      label: trans.__('Save as Template'),
       describedBy: byName,
       isEnabled,
       execute: async args => {
-        const name = await pick(args['name'], trans.__('Keep which cluster as a template?'), ['running', 'starting']);
+        const name = await pick(args['name'], trans.__('Save which cluster as a template?'), ['running', 'starting']);
         const cluster = name === null ? undefined : dtf.clusters.get(name);
         if (cluster) {
           await attempt(trans, async () => {
             await dtf.clusters.keepCluster(cluster);
-            Notification.success(trans.__('%1 is kept as a template.', cluster.name), { autoClose: 3000 });
+            Notification.success(trans.__('%1 was saved as a template.', cluster.name), { autoClose: 3000 });
           });
         }
       }

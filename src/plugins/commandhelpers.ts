@@ -42,7 +42,7 @@ export async function attempt<T>(trans: TranslationBundle, what: () => Promise<T
     return await what();
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    Notification.error(message !== '' ? message : trans.__('The Jupyter server does not answer.'));
+    Notification.error(message !== '' ? message : trans.__('The Jupyter server does not respond.'));
     return undefined;
   }
 }

@@ -129,27 +129,27 @@ export const runs: JupyterFrontEndPlugin<void> = {
     });
     addGoingOnCommands(commands, dtf, trans, pick);
     commands.addCommand(CommandIDs.copyRunId, {
-      label: trans.__('Copy Run Id'),
+      label: trans.__('Copy Run ID'),
       describedBy: byId,
       execute: args => Clipboard.copyToSystem(args['run'] as string)
     });
     commands.addCommand(CommandIDs.forgetRun, {
-      label: trans.__('Forget Run…'),
+      label: trans.__('Delete Run Permanently…'),
       describedBy: byId,
       isEnabled: args => {
         const info = typeof args['run'] === 'string' ? dtf.runs.get(args['run']) : undefined;
         return dtf.server.health === 'ok' && (info === undefined || isFinal(info.state));
       },
       execute: async args => {
-        const run = await pick(args['run'], trans.__('Forget which run?'), info => isFinal(info.state));
+        const run = await pick(args['run'], trans.__('Delete which run permanently?'), info => isFinal(info.state));
         const info = run === null ? undefined : dtf.runs.get(run);
         if (!info) {
           return;
         }
         const { button } = await showDialog({
-          title: trans.__('Forget %1?', info.name),
+          title: trans.__('Delete %1 permanently?', info.name),
           body: trans.__('Its metrics, output and events will be deleted.'),
-          buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Forget') })]
+          buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Delete') })]
         });
         if (button.accept) {
           await attempt(trans, () => dtf.runs.forget(info.id));

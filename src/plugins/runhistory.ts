@@ -140,7 +140,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     );
     asking(
       CommandIDs.tagRun,
-      trans.__('Tags of Run…'),
+      trans.__('Edit Tags of Run…'),
       run => text(trans.__('Tags of %1, separated by commas', run.name), run.marks.tags.join(', ')),
       tags => ({
         tags: tags
@@ -151,7 +151,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     );
     asking(
       CommandIDs.noteRun,
-      trans.__('Note on Run…'),
+      trans.__('Edit Note on Run…'),
       run => askLines(trans, trans.__('Note on %1', run.name), run.marks.note),
       note => ({ note })
     );

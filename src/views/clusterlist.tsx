@@ -54,7 +54,7 @@ export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle 
     <>
       {silent > 0 && (
         <div className="jp-dtf-problem">
-          {trans.__('%1 has not answered for %2. It is busy or frozen; Stop ends it.', name, formatDuration(silent))}
+          {trans.__('%1 has not responded for %2. It is busy or frozen; Stop ends it.', name, formatDuration(silent))}
         </div>
       )}
       {cluster.incompatible && (

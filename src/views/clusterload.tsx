@@ -25,7 +25,7 @@ export function Load(props: { cluster: ClusterInfo; trans: TranslationBundle }):
     <div className="jp-dtf-load">
       <Bar fraction={cpu} label={trans.__('%1 of %2 cores in use', formatPercent(cpu), threads)} />
       <span className="jp-dtf-number">{trans.__('%1 CPU', formatPercent(cpu))}</span>
-      <span className="jp-dtf-number jp-dtf-memory" title={trans.__('memory in use, of the limit')}>
+      <span className="jp-dtf-number jp-dtf-memory" title={trans.__('memory in use and the limit')}>
         {formatBytesOf(used, memory)}
       </span>
       {sum(host => host.gpus.length) > MOST_BARS ? (

@@ -24,7 +24,7 @@ export function MachineHistory(props: {
         </>
       ) : (
         <p className="jp-dtf-faint">
-          {trans.__('The cluster %1 is gone, and so are the data about its machines.', props.cluster)}
+          {trans.__('The cluster %1 is gone, and so is the data about its machines.', props.cluster)}
         </p>
       )}
     </section>
@@ -44,7 +44,7 @@ function Lack(props: { machines: MachinesModel; ended: boolean; trans: Translati
   return (
     <p className="jp-dtf-faint" role="status">
       {machines.isReady && props.ended
-        ? trans.__('There are no data about the machines during this run.')
+        ? trans.__('There is no data about the machines during this run.')
         : trans.__('Waiting for data from the machines…')}
     </p>
   );

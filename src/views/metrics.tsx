@@ -94,10 +94,10 @@ export function Metrics(props: {
           {keys.length > 0 && filter === '' && (
             <>
               <button type="button" className="jp-dtf-button" onClick={() => choices.setOpen(keys, true)}>
-                {trans.__('Open all')}
+                {trans.__('Expand all')}
               </button>
               <button type="button" className="jp-dtf-button" onClick={() => choices.setOpen(keys, false)}>
-                {trans.__('Fold all')}
+                {trans.__('Collapse all')}
               </button>
             </>
           )}

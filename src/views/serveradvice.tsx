@@ -31,7 +31,7 @@ export function Advice(props: {
   }
   return (
     <div className="jp-dtf-advice" role="status" data-health={health}>
-      {health === 'offline' && <p>{trans.__('The Jupyter server does not answer. Retrying automatically.')}</p>}
+      {health === 'offline' && <p>{trans.__('The Jupyter server does not respond. Retrying automatically.')}</p>}
       {health === 'refused' && <p>{trans.__('The Jupyter server does not let you use jupyter_dtf. Log in again.')}</p>}
       {health === 'missing' && (
         <>
@@ -44,7 +44,7 @@ export function Advice(props: {
         <>
           <p>
             {trans.__(
-              'The Jupyter server answers, but its WebSocket cannot be opened: a proxy or a filter between the server and this page blocks it. It must pass on WebSockets at'
+              'The Jupyter server responds, but its WebSocket cannot be opened: a proxy or a filter between the server and this page blocks it. It must allow WebSocket connections to'
             )}
           </p>
           <pre>{props.socketUrl}</pre>
@@ -55,7 +55,7 @@ export function Advice(props: {
       {health === 'stale' && (
         <p>
           {trans.__(
-            'The server runs jupyter_dtf %1, but this page was made for %2. Restart the Jupyter server, then reload the page.',
+            'The server runs jupyter_dtf %1, but this page requires %2. Restart the Jupyter server, then reload the page.',
             props.serverVersion,
             props.pageVersion
           )}

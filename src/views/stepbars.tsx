@@ -87,7 +87,7 @@ function boundsOf(parts: TaskStep['parts']): { part: StepPart; start: number; en
   });
 }
 
-/** `12 ms (34 %)` */
+/** `12 ms (34%)` */
 function wordsOf(part: number, seconds: number): string {
   return `${formatValue(part, 'seconds')} (${formatPercent(part / seconds)})`;
 }

@@ -121,7 +121,7 @@ function Picture(props: {
         role="slider"
         tabIndex={0}
         aria-label={trans.__(
-          '%1 of each task over time: the up and down arrow keys move between tasks, left and right along the time',
+          '%1 of each task over time: the up and down arrow keys move between tasks, the left and right arrow keys along the time axis',
           metricTitle(metric)
         )}
         aria-valuemin={0}

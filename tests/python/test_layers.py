@@ -128,7 +128,7 @@ NAMED = {
 }  # fmt: skip
 """Who may import or start something by a string, what, and why: no contract sees it.
 
-What stands above a room, or outside of the project, is found by its entry point (``jupyter_dtf/entry_points.py``)."""
+Code in a higher layer, or outside of the project, is found by its entry point (``jupyter_dtf/entry_points.py``)."""
 
 BY_STRING = {"import_module", "__import__", "run_module", "run_path", "load_source", "spec_from_file_location"}
 

@@ -257,13 +257,13 @@ test('the bar is one line at every width, and what has no room opens from its en
   await page.keyboard.press('Enter');
   const list = bar.getByRole('group', { name: 'More controls' });
   await expect(list.locator(':focus')).toHaveCount(1);
-  await list.getByRole('button', { name: 'Fold all', exact: true }).focus();
+  await list.getByRole('button', { name: 'Collapse all', exact: true }).focus();
   await page.keyboard.press('Enter');
   await expect(list).toHaveCount(0);
   await expect(more).toBeFocused();
   await expect(item('up')).toHaveCount(0);
   await page.keyboard.press('Enter');
-  await list.getByRole('button', { name: 'Unfold all' }).click();
+  await list.getByRole('button', { name: 'Expand all' }).click();
   await expect(item('up')).toBeVisible();
   await more.click();
   await picture(page, 'placement-more-light');

@@ -70,7 +70,7 @@ test('runs are found among thousands, tagged, deleted and had back', async () =>
     .first()
     .getByRole('button', { name: /^Actions for/ })
     .click();
-  await page.getByRole('menuitem', { name: 'Tags of Run…' }).click();
+  await page.getByRole('menuitem', { name: 'Edit Tags of Run…' }).click();
   await page.locator('.jp-Dialog input').fill('slow, to look at');
   await page.locator('.jp-Dialog').getByRole('button', { name: 'Ok' }).click();
   await expect(rows().first()).toContainText('slow, to look at');
@@ -99,8 +99,8 @@ test('runs are grouped, folded until they are asked for', async () => {
   await expect(rows()).toHaveCount(0);
   await groups.first().getByRole('button').click();
   await expect(rows()).toHaveCount(2);
-  await page.getByRole('button', { name: 'Fold all' }).click();
-  await page.getByRole('button', { name: 'Open all' }).click();
+  await page.getByRole('button', { name: 'Collapse all' }).click();
+  await page.getByRole('button', { name: 'Expand all' }).click();
   await expect(rows().nth(40)).toBeAttached();
   expect(await rows().count()).toBeLessThan(200);
   await picture(page, 'history-groups-light');

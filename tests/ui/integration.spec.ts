@@ -44,7 +44,7 @@ test('the status bar shows the cluster of the notebook and its run, and a notifi
   await runNotebook(page, NOTEBOOK);
   await expect(page.locator('.Toastify__toast', { hasText: /quick has succeeded after \d+ s/ })).toBeVisible();
   await expect(bar().getByRole('button', { name: /^The notebook's cluster: status, 1 worker\. Show/ })).toBeVisible();
-  const run = bar().getByRole('button', { name: /^Open the dashboard of steady, running, 50 %, loss/ });
+  const run = bar().getByRole('button', { name: /^Open the dashboard of steady, running, 50%, loss/ });
   await expect(run).toBeVisible();
   await expect(run.getByRole('progressbar')).toHaveAttribute('aria-valuenow', '50');
   for (const dark of [false, true]) {
@@ -68,7 +68,7 @@ test('clusters and runs are among what runs, and are stopped there', async () =>
   await execute(page, 'running:show-panel');
   const [cluster, run] = [running('TensorFlow Clusters'), running('TensorFlow Runs')];
   await expect(cluster).toContainText(['status1 worker · 1 run']);
-  await expect(run).toContainText([/^steadystatus · 50 % · loss/]);
+  await expect(run).toContainText([/^steadystatus · 50% · loss/]);
   for (const dark of [false, true]) {
     await setTheme(page, dark);
     await picture(page, `running-${dark ? 'dark' : 'light'}`);

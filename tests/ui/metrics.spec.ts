@@ -48,7 +48,7 @@ test('a run of 500 metrics opens with the important ones, the rest under heading
 });
 
 test('plots come as they scroll into view, and are let go', async () => {
-  await dashboard.getByRole('button', { name: 'Open all' }).click();
+  await dashboard.getByRole('button', { name: 'Expand all' }).click();
   await expect(dashboard.getByRole('button', { name: /^layer_247\b/ })).toBeAttached();
   await expect(dashboard.locator('.jp-dtf-plot')).toHaveCount(499);
   const loss = dashboard.getByRole('slider', { name: /^Values of loss/ });
@@ -66,7 +66,7 @@ test('plots come as they scroll into view, and are let go', async () => {
 });
 
 test('a search finds metrics under folded headings', async () => {
-  await dashboard.getByRole('button', { name: 'Fold all' }).click();
+  await dashboard.getByRole('button', { name: 'Collapse all' }).click();
   await expect(dashboard.locator('.jp-dtf-plot')).toHaveCount(3);
   const filter = dashboard.getByRole('searchbox');
   await filter.fill('layer_1[02]/ norm');

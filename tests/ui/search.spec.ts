@@ -64,9 +64,9 @@ search = cluster.search(train, space, trials=${TRIALS}, objective="val_loss", pr
   await expect(view().locator('.jp-dtf-header-state')).toContainText('ended');
   await expect(view().getByRole('row')).toHaveCount(TRIALS + 1);
   await expect(view().locator('.jp-mod-best')).toHaveCount(1);
-  await panel.getByRole('button', { name: 'Unfold the trials of digits-search' }).click();
+  await panel.getByRole('button', { name: 'Expand the trials of digits-search' }).click();
   await expect(panel.getByRole('button', { name: /Open the dashboard of digits-search/ })).toHaveCount(TRIALS);
-  await panel.getByRole('button', { name: 'Fold the trials of digits-search' }).click();
+  await panel.getByRole('button', { name: 'Collapse the trials of digits-search' }).click();
 });
 
 test('it is sorted, brushed and looked at', async () => {

@@ -279,7 +279,7 @@ class Run:
         try:
             work()
         except Exception:
-            logger.exception("A change of run %s could not be published", self.id)
+            logger.exception("A change to run %s could not be published", self.id)
 
     def note(self, level: str, title: str, text: str = "", task: str = "", mark: str = "") -> None:
         note = Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task, mark=mark)
@@ -484,7 +484,7 @@ class Run:
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:
-        """Release the places of the run's tasks, which have ended."""
+        """Release the slots of the run's tasks, which have ended."""
         self.planned = []
         self.by_host = {}
 

@@ -163,7 +163,7 @@ class ClusterChecks:
         try:
             told = await self._ask(address, "dtf_check", alive=list(alive), clean=clean)
         except Exception as error:
-            host.findings = [Finding(about="host", text=f"it does not answer: {error}", level=ERROR)]
+            host.findings = [Finding(about="host", text=f"it does not respond: {error}", level=ERROR)]
             return host
         ended = time.time()
         host.interface = told["interface"]

@@ -425,7 +425,7 @@ class Controller(SchedulerPlugin):
                     self._told_silent.add((run.id, address))
                     name = self.watch.infos[address].name
                     then = "kills the host and its tasks" if self._guest is None else "gives up the host"
-                    run.note("warning", f"Host {name} does not answer", f"Stopping the run {then}")
+                    run.note("warning", f"Host {name} does not respond", f"Stopping the run {then}")
         self.viewers.tell_cluster()
 
     # -- requests -----------------------------------------------------------------------------------------------

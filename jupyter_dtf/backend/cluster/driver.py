@@ -89,7 +89,7 @@ class Driver:
     def program_ended(self, run: Run, task: str, attempt: int) -> None:
         """Note that a task's program has succeeded in ``attempt``.
 
-        The run may release its places before its processes end. Does not raise.
+        The run may release its slots before its processes end. Does not raise.
         """
         if self._queue.program_ended(run, task, attempt):
             self._background.begin(self._assignment.wake())

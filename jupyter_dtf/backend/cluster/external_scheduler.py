@@ -136,7 +136,7 @@ class Guest:
 
     def gave_up(self, address: str) -> None:
         """Record that a host does not respond. It is ignored until it responds again."""
-        self._problems[address] = "the worker does not answer"
+        self._problems[address] = "the worker does not respond"
         self._tell()
 
     def attached(self) -> None:
@@ -156,7 +156,7 @@ class Guest:
 
     def _look_at(self, address: str) -> None:
         if address in self._scheduler.workers and address not in self._has_spoken and self._leaving is None:
-            self._problems[address] = f"the worker has not answered for {SETTLE_S:.0f} s"
+            self._problems[address] = f"the worker has not responded for {SETTLE_S:.0f} s"
             self._tell()
 
     def _tell(self) -> None:
@@ -220,7 +220,7 @@ class Guest:
         try:
             await self._end()
         except Exception:
-            logger.exception("Not everything has ended cleanly")
+            logger.exception("The controller did not shut down cleanly before leaving the scheduler")
         self._scheduler.worker_plugins.pop(self._installation.name, None)
         self._installation.stop_answering()
         await self._background.end()

@@ -82,7 +82,7 @@ class HostWatch:
     def how_it_goes(self, address: str) -> str:
         """Return a predicate that says why Dask has lost a host: ``went away`` if the cause cannot be determined."""
         if self.is_silent(address):
-            return f"did not answer and was {self._ended}"
+            return f"did not respond and was {self._ended}"
         info = self.infos.get(address)
         is_here = info is not None and info.machine == paths.machine_name()
         pid, _ = self._processes.get(address, (0, 0))
@@ -99,7 +99,7 @@ class HostWatch:
         """Warnings about the hosts."""
         then = "Stopping its runs, or the cluster, kills it" if self._are_ours else "Stopping its runs removes it"
         told = [
-            f"The Dask worker {_place(info)} does not answer. {then}"
+            f"The Dask worker {_place(info)} does not respond. {then}"
             for address, info in self.infos.items()
             if address in self._silent
         ]
@@ -128,7 +128,7 @@ class HostWatch:
         silent = {address for address, heard in self._heard.items() if _now() - heard > SILENT_S}
         if silent != self._silent:
             for address in silent - self._silent:
-                logger.warning("The host %s does not answer", address)
+                logger.warning("The host %s does not respond", address)
             self._silent = silent
             try:
                 self._on_change()
@@ -143,7 +143,7 @@ class HostWatch:
         try:
             while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:
                 if self.is_silent(address):
-                    raise Unavailable(f"The Dask worker {self._name(address)} does not answer")
+                    raise Unavailable(f"The Dask worker {self._name(address)} does not respond")
             return call.result()
         finally:
             if not call.done():
@@ -180,7 +180,7 @@ class HostWatch:
         await asyncio.gather(*(self.end(address) for address in self._silent), return_exceptions=True)
 
     async def _end(self, address: str) -> None:
-        logger.warning("The host %s does not answer and is %s", address, self._ended)
+        logger.warning("The host %s does not respond and is %s", address, self._ended)
         if self._are_ours:
             await self._end_process(address)
         await self._remove(address)

@@ -77,7 +77,7 @@ class Profile:
         return not awaited - self._left.keys() - self._failed.keys()
 
     def whom(self) -> str:
-        """Return a clause that says which tasks are still tracing, for a message that the profile is under way."""
+        """Return a clause that says which tasks are still tracing, for a message that the profile is in progress."""
         waits = sorted(self._expected - self._left.keys() - self._failed.keys())
         return (
             f"{', '.join(waits[:5])} trace{'s' * (len(waits) == 1)} {self.steps} steps" if waits else "it was requested"

@@ -266,7 +266,7 @@ class Restarts:
         if not run.request.places:
             return self._assignment.plan_again(run)
         if not is_room():
-            raise Unavailable("the cluster has no free places for it")
+            raise Unavailable("the cluster has no free slots for it")
         return self._queue.acquired_again(run)
 
     # -- waiting ------------------------------------------------------------------------------------------------

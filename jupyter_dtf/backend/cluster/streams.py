@@ -254,7 +254,7 @@ class Viewers:
         return any(viewer.role != ARCHIVE for viewer in self._viewers)
 
     def tell_cluster(self) -> None:
-        """Handle a change of the cluster's description."""
+        """Handle a change to the cluster's description."""
         self._description.change()
 
     def _tell_cluster(self) -> None:

@@ -154,7 +154,7 @@ class TaskAssignment:
         return plan_fewer(run.first_places, least, self._slots, run.request.worker_group)
 
     def places(self) -> list[PlannedTask]:
-        """Return all places that runs can request (``RunRequest.places``): the same list object while nothing changes.
+        """Return all slots that runs can request (``RunRequest.places``): the same list object while nothing changes.
 
         Raises the same errors as ``plan``.
         """

@@ -224,11 +224,11 @@ class Host(WorkerPlugin):
         return endpoints
 
     def sees(self, directory: str, challenge: str) -> str:
-        """Return the answer to a challenge, which proves that this host can read the word in a directory."""
+        """Return the answer to a challenge, which proves that this host can read the secret in a directory."""
         return answer(read_word(directory), challenge)
 
     async def put(self, run_id: str, at: int, data: bytes) -> tuple[str, str]:
-        """Store a chunk of the run's program. Returns its directory and the word in it, as `HostRun.take` does."""
+        """Store a chunk of the run's program. Returns its directory and the secret in it, as `HostRun.take` does."""
         if (run := self._runs.get(run_id)) is None:
             raise Unavailable(_GIVEN_UP)
         return await asyncio.to_thread(run.take, at, data)

@@ -55,7 +55,7 @@ class HostRun:
         """Store a chunk of the run's program at offset ``at``.
 
         Returns:
-            The directory of the program, and the word with which other hosts can verify that they can access it.
+            The directory of the program, and the secret with which other hosts can verify that they can access it.
 
         Raises:
             Unavailable: If the chunk cannot be written.

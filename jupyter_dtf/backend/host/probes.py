@@ -1,6 +1,6 @@
 """Tests whether hosts can reach each other, with connections like those that tasks would make.
 
-A probe listens at its own port for the duration of a check. It drops every connection that does not start with the
+A probe listens on its own port for the duration of a check. It drops every connection that does not start with the
 check's secret, which the hosts receive over the cluster's own connections.
 """
 
@@ -160,6 +160,6 @@ def _exactly(connected: socket.socket, count: int) -> bytes:
     while len(data) < count:
         more = connected.recv(count - len(data))
         if not more:
-            raise ConnectionAbortedError("The connection has ended")
+            raise ConnectionAbortedError("The connection was closed")
         data += more
     return data

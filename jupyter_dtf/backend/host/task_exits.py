@@ -58,7 +58,7 @@ class TaskExits:
             return
         stat = stat_of(task.pid)
         if stat is None or not stat.has_ended:
-            self.exited(task.id, None, f"has ended; the reason is unknown, because {self._warm.name} does not answer")
+            self.exited(task.id, None, f"has ended; the reason is unknown, because {self._warm.name} does not respond")
             return
         with contextlib.suppress(OSError):  # the process has not been reaped, so the id still belongs to its group
             os.killpg(task.pid, signal.SIGKILL)

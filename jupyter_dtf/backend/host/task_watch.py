@@ -91,8 +91,8 @@ class TaskWatch:
         if (for_s := now - self._alive_at) < SILENT_S:
             return ""
         if seen.state == "D":
-            return f"has been waiting for a device or a file system for {duration(for_s)} and does not answer"
-        return f"has not answered for {duration(for_s)} and uses no CPU time"
+            return f"has been waiting for a device or a file system for {duration(for_s)} and does not respond"
+        return f"has not responded for {duration(for_s)} and uses no CPU time"
 
 
 class Steps:

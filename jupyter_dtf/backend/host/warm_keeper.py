@@ -141,7 +141,7 @@ class WarmKeeper:
         if not self.is_silent:
             return []
         return [
-            f"{_sentence(self.name)} does not answer, so no task can start there. When the runs there are stopped, "
+            f"{_sentence(self.name)} does not respond, so no task can start there. When the runs there are stopped, "
             "it is killed, and another one is started"
         ]
 
@@ -169,7 +169,7 @@ class WarmKeeper:
                 self._needed.set()
             if self.is_silent and not may_end():
                 raise Unavailable(
-                    f"{_sentence(self.name)} does not answer. When the runs on this machine are stopped, "
+                    f"{_sentence(self.name)} does not respond. When the runs on this machine are stopped, "
                     "another one is started"
                 )
             if self.is_silent:
@@ -301,7 +301,7 @@ class WarmKeeper:
 
     def _how(self, pid: int, status: int | None, on_purpose: bool) -> str:
         if on_purpose:
-            return "did not answer and was killed"
+            return "did not respond and was killed"
         how = how_it_ended(status) if status is not None else "has ended"
         memory = self._oom.explain(pid) if "SIGKILL" in how or how == "has ended" else ""
         return f"was killed {memory}" if memory else how
@@ -312,7 +312,7 @@ class WarmKeeper:
             if self.is_silent != self._was_silent:
                 self._was_silent = not self._was_silent
                 if self._was_silent:
-                    logger.warning("%s does not answer", self.name)
+                    logger.warning("%s does not respond", self.name)
                 self._on_change()
 
     def _in_background(self, work: Any) -> asyncio.Task[None]:

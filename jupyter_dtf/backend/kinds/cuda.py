@@ -167,7 +167,7 @@ def _check_memory(options: Mapping[str, Any], gpus: list[GpuInfo]) -> None:
             )
         if not gpu.memory_bytes and tasks > 1:
             raise InvalidInput(
-                f"`tasks_per_gpu` must be 1 for GPU {gpu.index}, got {tasks}: sharing a GPU needs its memory "
+                f"`tasks_per_gpu` must be 1 for GPU {gpu.index}, got {tasks}: sharing a GPU requires its memory "
                 "size, which only NVIDIA's management library reports (pip install nvidia-ml-py)",
                 field="options.tasks_per_gpu",
             )

@@ -41,7 +41,7 @@ class GatewayKind(Kind):
         return -(-sum(jobs.values()) // int(options["tasks_per_worker"]))
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return no hosts: the gateway decides the resources of a worker. Raises InvalidInput for invalid options."""
+        """Return no hosts: the gateway determines a worker's resources. Raises InvalidInput for invalid options."""
         if address := options["address"]:
             parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname:

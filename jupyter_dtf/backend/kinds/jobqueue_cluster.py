@@ -129,7 +129,7 @@ class WatchedJob(ProcessInterface):
         """Override dask-jobqueue's method: a failed command raises an exception with the command's output only."""
         status, said = await _ask(cmd, stdin)
         if status:
-            raise Refused(said or f"{cmd[0]} ended with status {status}")
+            raise Refused(said or f"{cmd[0]} exited with status {status}")
         return said
 
 

@@ -87,7 +87,7 @@ class KubernetesCluster(ElsewhereCluster):
 
     async def _scale(self, count: int) -> None:
         """Set the number of workers. The pods to remove are chosen here, because the operator would have to query the
-        scheduler by HTTP, which is disabled.
+        scheduler over HTTP, which is disabled.
         """
         there = await self._api.list(APPS, "deployments", workergroup_name=self._workers)
         if len(there) > count:

@@ -1,4 +1,4 @@
-"""A minimal HTTP server in a scheduler's pod. It reports the scheduler's health, and since when it has been idle.
+"""A minimal HTTP server in a scheduler's pod, which reports the scheduler's health and when it became idle.
 
 Kubernetes queries the health. Dask's operator queries the time, and deletes a cluster that has been idle for its
 ``idleTimeout``. A scheduler counts as idle once it is no longer needed (``forget``).

@@ -1,4 +1,4 @@
-"""The kind ``ssh``: Dask workers on other machines, started through SSH.
+"""The kind ``ssh``: Dask workers on other machines, started over SSH.
 
 This module describes the kind and checks its options; ``ssh_cluster`` starts the clusters.
 """
@@ -21,10 +21,10 @@ STRICT, ACCEPT_NEW = "strict", "accept-new"
 
 
 class SshKind(Kind):
-    """The kind ``ssh``: Dask workers on machines that are reachable by SSH."""
+    """The kind ``ssh``: Dask workers on machines that are reachable over SSH."""
 
     kind = "ssh"
-    title = "Machines by SSH"
+    title = "Machines over SSH"
 
     def missing(self) -> str:
         if importlib.util.find_spec("asyncssh") is None:

@@ -86,7 +86,7 @@ class Keeper:
         while (message := await self._next()) is not None:
             if "ended" in message:
                 return _last_of(str(message["words"]))
-        raise HostProblem(f"the connection has ended{self._words()}")
+        raise HostProblem(f"the connection was closed{self._words()}")
 
     async def close(self, at_once: bool = False) -> None:
         """End everything that was started on the host, wait for this unless ``at_once``, and close the connection."""

@@ -82,10 +82,10 @@ def signal_words(name: str) -> str:
 
 
 def how_it_ended(status: int) -> str:
-    """Return a phrase for a ``waitpid`` status, such as ``was killed (SIGKILL)`` or ``ended with status 1``."""
+    """Return a phrase for a ``waitpid`` status, such as ``was killed (SIGKILL)`` or ``exited with status 1``."""
     if os.WIFSIGNALED(status):
         return f"was killed ({signal_words(signal_name(os.WTERMSIG(status)))})"
-    return f"ended with status {os.waitstatus_to_exitcode(status)}"
+    return f"exited with status {os.waitstatus_to_exitcode(status)}"
 
 
 class Handle:

@@ -1,8 +1,8 @@
 """A directory through which two processes determine that they see the same files, and exchange a program.
 
-Its creator writes a random word there that other users cannot read. A process that knows the word sees the directory.
-This check is more reliable than comparing machine names, and also works with containers, other users and network
-drives.
+Its creator writes a random secret there that other users cannot read. A process that knows the secret sees the
+directory. This check is more reliable than comparing machine names, and also works with containers, other users and
+network drives.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SharedDirectory:
 
     @property
     def word(self) -> str:
-        """The word, which every process that sees the directory can read."""
+        """The secret, which every process that sees the directory can read."""
         return self._word
 
     @property
@@ -43,7 +43,7 @@ class SharedDirectory:
         return self.directory / PROGRAM
 
     def is_seen_by(self, teller: str) -> bool:
-        """Return whether another process, which sent ``teller`` as the word, sees this directory."""
+        """Return whether another process, which sent ``teller`` as the secret, sees this directory."""
         return hmac.compare_digest(self._word.encode(), teller.encode())
 
     def remove(self) -> None:
@@ -51,7 +51,7 @@ class SharedDirectory:
 
 
 def read_word(directory: str | Path) -> str:
-    """Return the word in another process's directory; empty if that is not visible here or not private to this user."""
+    """Return the secret in another process's directory; empty if that is not visible, or not private to this user."""
     path = Path(directory)
     try:
         found = path.lstat()

@@ -73,7 +73,7 @@ async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
             raise InvalidInput(info.message, field=info.field)
         raise getattr(errors, info.error, DtfError)(info.message)
     said = err.decode(errors="replace").strip()
-    _log.warning("%s ended with status %s. Its output was:\n%s", module, process.returncode, said[-_MOST_SAID:])
+    _log.warning("%s exited with status %s. Its output was:\n%s", module, process.returncode, said[-_MOST_SAID:])
     raise Unavailable(_last_words(module, process.returncode or 0, said))
 
 
@@ -83,7 +83,7 @@ def _last_words(module: str, status: int, said: str) -> str:
     if status < 0:
         return f"{what} {_WAYS_OUT.get(-status) or f'It was ended by signal {-status}'}"
     lines = said.splitlines()
-    return f"{what} It ended with status {status}{f': {lines[-1]:.500}' if lines else ' without output'}"
+    return f"{what} It exited with status {status}{f': {lines[-1]:.500}' if lines else ' without output'}"
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,6 +1,6 @@
 """A mark that lets a process on another machine determine whether it sees a directory of this machine.
 
-The directory contains a secret word that only its owner can read. A process that can answer a challenge with it sees
+The directory contains a secret that only its owner can read. A process that can answer a challenge with it sees
 this very directory, not a different one with the same path.
 """
 
@@ -20,7 +20,7 @@ _WORD_BYTES = 64
 
 
 class Mark(NamedTuple):
-    """The mark of a directory. It does not contain the word itself."""
+    """The mark of a directory. It does not contain the secret itself."""
 
     directory: str
     challenge: str
@@ -28,9 +28,9 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, directory: Path) -> Mark:
-        """Create a directory's mark, and its word if it has none.
+        """Create a directory's mark, and its secret if it has none.
 
-        If the word cannot be created or read, every process counts as seeing the directory.
+        If the secret cannot be created or read, every process counts as seeing the directory.
         """
         challenge = secrets.token_hex(16)
         try:
@@ -60,7 +60,7 @@ def _read(directory: Path) -> str:
 
 
 def _make(directory: Path) -> str:
-    """Create a directory's word and return it. If several processes do so simultaneously, the first word is kept."""
+    """Create a directory's secret and return it. If several processes do so simultaneously, the first is kept."""
     aside = directory / f"{_WORD}.{os.getpid()}.{secrets.token_hex(4)}"
     private_files.write_file(aside, secrets.token_hex(_WORD_BYTES // 2).encode())
     try:

@@ -162,7 +162,7 @@ def of_crowding(looked: Looked) -> Iterator[DesignProblem]:
 
 
 def of_placement(looked: Looked) -> Iterator[DesignProblem]:
-    """Yield the problems of the placement: unknown layers or devices, invalid splits, pinned layers without a place."""
+    """Yield the problems of the placement: unknown layers or devices, invalid splits, unplaced pinned layers."""
     if not looked.planned:
         return
     placement, graph, knows_hosts = looked.design.placement, looked.graph, looked.knows_hosts

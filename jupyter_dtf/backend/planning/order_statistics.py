@@ -16,7 +16,7 @@ _BLOM = 0.375
 def expected(rank: int, count: int, variation: float) -> float:
     """Return the mean of the ``rank``-th shortest of ``count`` times of mean 1 and standard deviation ``variation``.
 
-    Uses Blom's approximation of normal order statistics (1958), with an error below 1 % of a standard deviation.
+    Uses Blom's approximation of normal order statistics (1958), with an error below 1% of a standard deviation.
     """
     if count < 2 or variation <= 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""Keeps a bounded amount of a run's media: histograms, pictures, text items and tables. Pure."""
+"""Keeps a bounded amount of a run's media: histograms, images, text items and tables. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ MOST_OF_ONE = 400
 """The maximum number of items kept for one name of one task: as many as a plot has columns."""
 _BYTES = 400
 """The memory that an item takes in addition to its contents."""
-
-_WORDS = {"image": "picture"}
 
 One = TypeVar("One", Picture, ReportedText, ReportedTable)
 
@@ -139,7 +137,7 @@ class KeptMedia:
         return sorted((event for event in found if isinstance(event, Histogram)), key=lambda event: event.step)
 
     def picture(self, name: str, task: str, step: float) -> Picture:
-        """Return a task's last picture with this name at or before ``step``. Raises NotFound."""
+        """Return a task's last image with this name at or before ``step``. Raises NotFound."""
         return self._newest(Picture, name, task, step)
 
     def text(self, name: str, task: str, step: float) -> ReportedText:
@@ -155,13 +153,13 @@ class KeptMedia:
         found = [event for event in self._of(tag, name, task) if event.step <= step]
         newest = max(reversed(found), key=lambda event: event.step, default=None)
         if not isinstance(newest, kind):
-            raise NotFound(f"{task} has no {_WORDS.get(tag, tag)} {name!r:.100} at or before step {step:g}")
+            raise NotFound(f"{task} has no {tag} {name!r:.100} at or before step {step:g}")
         return newest
 
     def _of(self, kind: str, name: str, task: str) -> list[MediaEvent]:
         found = self._kept.get((kind, name, task))
         if found is None:
-            raise NotFound(f"There is no {_WORDS.get(kind, kind)} {name!r:.100} of {task!r:.100}")
+            raise NotFound(f"There is no {kind} {name!r:.100} of {task!r:.100}")
         return found.events
 
 

@@ -1,4 +1,4 @@
-"""Decides which media items, such as pictures, a run's log keeps in memory. The store has all of them. Pure."""
+"""Decides which media items, such as images, a run's log keeps in memory. The store has all of them. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ This is enough for a burst of media, and for some time in which the store is una
 """
 
 NOT_KEPT = encode_event(Picture(time=0.0, task="", name="", step=0.0, png=b"", width=0, height=0))
-"""Replaces an item that is dropped, so that sequence numbers have no gaps: an empty picture, which readers ignore."""
+"""Replaces an item that is dropped, so that sequence numbers have no gaps: an empty image, which readers ignore."""
 
 
 class MediaTail:

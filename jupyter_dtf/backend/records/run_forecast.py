@@ -126,8 +126,8 @@ def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
     strategy, computing = _strategy(info), _computing(info)
     if found is None or not strategy:
         raise Conflict(
-            f"A run can be forecast if it trains with one of {', '.join(_STRATEGIES)} and has completed {_FEWEST} "
-            f"steps after the first {LEFT_OUT}. This does not apply to {info.name} ({info.strategy or info.kind})"
+            f"To be forecast, a run must train with one of {', '.join(_STRATEGIES)} and have completed at least "
+            f"{_FEWEST} steps after the first {LEFT_OUT}, got {info.name} ({info.strategy or info.kind})"
         )
     if not settings.strategy:
         settings = msgspec.structs.replace(settings, strategy=strategy)

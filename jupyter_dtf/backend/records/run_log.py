@@ -17,7 +17,7 @@ class RunLog(Sequence[bytes]):
     """The events of a run, indexed by sequence number.
 
     Only the tail of the output is kept (``OutputTail``): older output events have no lines here; the lines are in
-    files. Similarly, older media items, such as pictures, are replaced by ``NOT_KEPT`` here, and are in the store
+    files. Similarly, older media items, such as images, are replaced by ``NOT_KEPT`` here, and are in the store
     (``MediaTail``).
     """
 

@@ -41,7 +41,7 @@ class RunRecord:
 
     * ``info``: the RunInfo after the last event applied, including ``next_seq`` and the fields that points set.
     * ``series``: ``{(metric, task): Series}``, in the order of their first points.
-    * ``media``: the histograms, pictures, text items and tables.
+    * ``media``: the histograms, images, text items and tables.
     * ``lost``: ``{task: number of points}`` that the task has numbered but that have not arrived; normally empty.
     * ``skipped``: ``{type: number of events}`` from a newer version that this version cannot read.
 

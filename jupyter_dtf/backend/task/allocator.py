@@ -12,7 +12,7 @@ import ctypes
 # malloc.h of glibc
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _HEAP_BYTES = 64 << 20
-"""The size of a heap of a thread. With as much padding, a heap that becomes empty is kept."""
+"""The size of a thread's heap. With this much padding, a heap that becomes empty is kept."""
 _LARGEST_BYTES = 32 << 20
 """The largest threshold that glibc accepts. Larger blocks are still mapped separately."""
 _KEPT_BYTES = 256 << 20
@@ -22,8 +22,8 @@ _KEPT_BYTES = 256 << 20
 def keep_freed_memory() -> bool:
     """Have this process and its later forks keep freed memory. Returns False for a C library without these settings.
 
-    The three belong together. Any of them ends glibc's own adjustment of the thresholds: with the padding alone, dense
-    networks and transformers took a third longer. The thresholds alone changed nothing.
+    All three are needed: setting any of them disables glibc's dynamic adjustment of the thresholds. With the padding
+    alone, dense networks and transformers took a third longer; the thresholds alone changed nothing.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

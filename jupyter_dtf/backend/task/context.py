@@ -314,12 +314,12 @@ class Context:
             self._show(media.histogram_of(self.task, name, self._at(step), values, bins))
 
     def report_image(self, name: str, image: Any, step: float | None = None, caption: str = "") -> None:
-        """Report a picture.
+        """Report an image.
 
         ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
         channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. After 100
-        reports or 4 MiB under one name, progressively fewer are encoded and sent. Raises InvalidInput if ``image`` is
-        not a picture, is wider or higher than 2048 pixels, or is larger than 256 KiB as PNG.
+        reports or 4 MiB under one name, progressively fewer are encoded and sent. Raises InvalidInput if ``image`` has
+        none of these forms, is wider or higher than 2048 pixels, or is larger than 256 KiB as PNG.
         """
         if self._media.takes(Picture, name):
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))

@@ -1,4 +1,4 @@
-"""Validation, encoding and thinning of the histograms, pictures, strings and tables that a program reports."""
+"""Validation, encoding and thinning of the histograms, images, strings and tables that a program reports."""
 
 from __future__ import annotations
 
@@ -145,10 +145,11 @@ def _has_bins(low: float, high: float, bins: int) -> bool:
 
 
 def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Picture:
-    """Encode a picture as PNG. Raises InvalidInput if ``image`` is not a picture, or is too large.
+    """Encode an image as PNG.
 
     ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
-    channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
+    channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. Raises
+    InvalidInput if it has none of these forms, or is too large.
     """
     if not isinstance(caption, str):
         raise InvalidInput(f"`caption` must be a string, got {caption!r:.100}", field="caption")

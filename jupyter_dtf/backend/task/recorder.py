@@ -61,7 +61,7 @@ class Recorder:
         self._closed = False
         self._step = -1.0
         self.reported = 0
-        """The number of calls of ``report``."""
+        """The number of calls to ``report``."""
         self.pace = -1.0, 0.0, 0.0
         """The last reported step, its time on the monotonic clock, and the seconds that this task had waited for others
         by that time.

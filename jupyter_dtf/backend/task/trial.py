@@ -1,4 +1,4 @@
-"""The program of a trial: the user's function, in which calls of ``fit`` report their metrics automatically."""
+"""The program of a trial: the user's function, in which calls to ``fit`` report their metrics automatically."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_trial(job: tuple[Callable[..., Any], dict[str, Any], Sequence[str], bool
     returned = _plain(train_fn(params, ctx))
     if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the chief may send the restored state to the others
         raise InvalidInput(
-            "In population based training, train_fn must continue from the result of ctx.restore(), but did not call it"
+            "In population-based training, train_fn must continue from the result of ctx.restore(), but did not call it"
         )
     if ctx.is_chief and (values := objective_values(returned, objectives)):
         ctx.trial_valued({metric: as_value(value) for metric, value in values.items()})
@@ -51,7 +51,7 @@ def _plain(value: Any) -> Any:
 
 
 class Fits:
-    """The result of a program's calls of ``fit``."""
+    """The result of a program's calls to ``fit``."""
 
     model: Any = None
     """The model trained last."""
@@ -60,7 +60,7 @@ class Fits:
 def report_fits(ctx: Context) -> Fits:
     """Make ``fit`` report its logs after each epoch, and stop training when the run should stop.
 
-    The reported step is the number of epochs completed in this process, including those of earlier calls of ``fit``.
+    The reported step is the number of epochs completed in this process, including those of earlier calls to ``fit``.
     Once the program reports anything itself, ``fit`` stops reporting. Does nothing in a process that has not imported
     Keras.
     """

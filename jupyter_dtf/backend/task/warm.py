@@ -177,7 +177,7 @@ class Warm:
             return
         try:
             if flags & socket.MSG_TRUNC:
-                raise ValueError(f"A message must have at most {MAX_MESSAGE} bytes")
+                raise ValueError(f"A message must have at most {MAX_MESSAGE} bytes, got more")
             self._follow(host, json.loads(data), fds)
         finally:
             for fd in fds:

@@ -115,7 +115,7 @@ class Fleet:
         try:
             self.refresh()
         except Exception:  # the next change must still be processed
-            logger.exception("A change of the connection files could not be processed")
+            logger.exception("A change to the connection files could not be processed")
 
     def refresh(self) -> None:
         """Read the connection files again. This happens automatically when one of them changes."""
@@ -375,16 +375,18 @@ class Fleet:
 
         Raises:
             NotFound: If the search has no trials.
-            Conflict: If none of its trials is running, or if more trials are requested of a search that cannot grow.
+            Conflict: If none of its trials is running, or if trials cannot be added to the search.
         """
         trials = [info for info in await off_loop(self.hub.runs) if info.trial and info.trial.search == search_id]
         if not trials:
             raise NotFound(f"There is no search {search_id}")
         going = next((info for info in trials if not info.state.is_final), None)
         if going is None:
-            raise Conflict("A search must be running to be stopped or to grow, but none of its trials is under way")
+            raise Conflict("A search must be running to be stopped or extended, but none of its trials is active")
         if request.more and not (going.trial and going.trial.may_grow):
-            raise Conflict("More trials can be requested only of a search that ends after a number of `trials`")
+            raise Conflict(
+                "Trials can be added only to a search that was started with `trials` and is not a grid search"
+            )
         await self._ask(going.cluster, "ask_search", run_id=going.id, stop=request.stop, more=request.more)
 
     # -- requests to a cluster ----------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class UnknownOperation(Unavailable):
 def not_answering(name: str, silent_s: float) -> ClusterLost:
     """Return the error for requests to a cluster that does not respond."""
     return ClusterLost(
-        f"The cluster {name} has not answered for {silent_s:.0f} s. It is busy or frozen: wait, or end it with "
+        f"The cluster {name} has not responded for {silent_s:.0f} s. It is busy or frozen: wait, or end it with "
         f"`jupyter dtf stop {name}` or Stop on its card"
     )
 
@@ -148,7 +148,7 @@ class Link:
             await stream.write({"op": op, "role": role, "after": dict(after or {}), "speech": speech, "reply": False})
         except (OSError, asyncio.TimeoutError, ssl.SSLError) as error:
             raise ClusterLost(
-                f"The cluster {connection.name} does not answer at {connection.address}: {error}"
+                f"The cluster {connection.name} does not respond at {connection.address}: {error}"
             ) from None
         requests = rpc(connection.address, connection_args=arguments, timeout=CONNECT_TIMEOUT_S)
         return cls(connection.name, stream, ScopedRpc(requests, connection.scope), on_message, on_lost)
@@ -170,7 +170,7 @@ class Link:
                     raise not_answering(self.name, self.silent_s)
             answer = call.result()
         except OSError as error:
-            raise ClusterLost(f"The cluster {self.name} does not answer: {error}") from None
+            raise ClusterLost(f"The cluster {self.name} does not respond: {error}") from None
         except msgspec.ValidationError as error:  # the cluster's version reports unknown arguments only in this way
             raise UnknownOperation(self._too_new(operation, f"does not accept all of it: {error}")) from None
         except TypeError as error:

@@ -72,7 +72,7 @@ class Member:
         """Return the error for requests to the cluster while it does not respond."""
         if self.connection.is_elsewhere:
             return ClusterLost(
-                f"The cluster {self.name} has not answered for {self.info.silent_s:.0f} s. {_is_elsewhere(self)}: it "
+                f"The cluster {self.name} has not responded for {self.info.silent_s:.0f} s. {_is_elsewhere(self)}: it "
                 "may be busy or frozen, out of reach from here, or gone"
             )
         return not_answering(self.name, self.info.silent_s)
@@ -81,7 +81,7 @@ class Member:
         """Raise Unavailable if the cluster's processes cannot be ended because they are on another machine."""
         if self.connection.is_elsewhere:
             raise Unavailable(
-                f"The cluster {self.name} can only be ended on its own machine, as it does not answer. "
+                f"The cluster {self.name} can only be ended on its own machine, as it does not respond. "
                 f"{_is_elsewhere(self)}: stop it there. If it no longer exists, remove {connections.path_of(self.name)}"
             )
 

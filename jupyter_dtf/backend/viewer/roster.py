@@ -43,7 +43,7 @@ class Roster:
             try:
                 callback()
             except Exception:
-                logger.exception("A subscriber to changes of clusters raised an exception")
+                logger.exception("A subscriber to changes in clusters raised an exception")
         self._background.begin(self._notify())
 
     async def _notify(self) -> None:

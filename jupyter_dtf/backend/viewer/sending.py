@@ -53,7 +53,7 @@ class Sending:
             await self._comm.write(message)
             answer = await self._comm.read()
         except OSError as error:
-            raise ClusterLost(f"The cluster {self._connection.name} does not answer: {error}") from None
+            raise ClusterLost(f"The cluster {self._connection.name} does not respond: {error}") from None
         if "ok" not in answer:
             raise getattr(errors, answer["error"], DtfError)(answer["message"])
         self._places = answer["places"]

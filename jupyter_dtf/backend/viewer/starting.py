@@ -107,7 +107,7 @@ _end_noted = threading.Condition()
 
 def _collect(process: subprocess.Popen[bytes]) -> None:
     status = process.wait()
-    how = f"was killed ({signal_words(signal_name(-status))})" if status < 0 else f"ended with status {status}"
+    how = f"was killed ({signal_words(signal_name(-status))})" if status < 0 else f"exited with status {status}"
     with _end_noted:
         # 0 means that other code in this process has already reaped it: a cluster process that dies never exits with 0.
         _ends[process.pid] = how if status else _UNKNOWN

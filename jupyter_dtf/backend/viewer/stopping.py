@@ -58,7 +58,7 @@ class Stopping:
         if member.look():
             self._roster.tell()
         if member.takes_too_long:
-            self._background.begin(self._end(member, f"The cluster {member.name} did not answer and was killed"))
+            self._background.begin(self._end(member, f"The cluster {member.name} did not respond and was killed"))
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Stopping:
                     raise member.not_answering()
                 await link.request("close")
             except ClusterLost:
-                await self._end(member, f"The cluster {name} did not answer and was killed")
+                await self._end(member, f"The cluster {name} did not respond and was killed")
 
     async def close_cluster(self, name: str) -> str:
         """Close a cluster and wait for its end; see ``Fleet.close_cluster``."""
@@ -141,7 +141,7 @@ class Stopping:
         except ClusterLost:
             if not member.has_given_up:
                 raise
-            why = f"The cluster {member.name} did not answer when its run was stopped, and was killed"
+            why = f"The cluster {member.name} did not respond when its run was stopped, and was killed"
             await self._end(member, why, keep=True)
 
     # -- inside -------------------------------------------------------------------------------------------------

@@ -237,7 +237,7 @@ def _success_or_stop(number: int, run: Run) -> Ended | None:
 
     If the trial is still running, its run is stopped.
     """
-    with contextlib.suppress(DtfError):  # the run has just ended, is no longer known, or its cluster does not answer
+    with contextlib.suppress(DtfError):  # the run has just ended, is no longer known, or its cluster does not respond
         run.stop(now=True)
     try:
         info = run.info

@@ -1,4 +1,4 @@
-"""Population based training: members train in intervals; poor ones continue from the checkpoint of a better one.
+"""Population-based training: members train in intervals; poor ones continue from the checkpoint of a better one.
 
 Each interval is a trial, so everything is in Optuna's storage: the trial's ``MEMBER``, its ``GENERATION``, and its
 ``PARENT``, the trial whose checkpoint it started from. Members do not wait for each other: the next interval of a
@@ -28,7 +28,7 @@ PBT = "pbt"
 
 @dataclass(frozen=True)
 class PopulationBased:
-    """Population based training, as the ``sampler`` of ``cluster.search``.
+    """Population-based training, as the ``sampler`` of ``cluster.search``.
 
     Members train in intervals, each of which is a trial. After an interval, a member among the worst ``quantile``
     continues from the checkpoint of one of the best members, with a perturbed copy of that member's parameters. The
@@ -74,18 +74,18 @@ def _is_factor(value: Any) -> bool:
 
 
 def as_population(sampler: Any, *, pruner: Any, objectives: int, trials: int | None) -> PopulationBased | None:
-    """Return the settings if ``sampler`` requests population based training; otherwise None. Raises InvalidInput."""
+    """Return the settings if ``sampler`` requests population-based training; otherwise None. Raises InvalidInput."""
     if isinstance(sampler, str) and sampler == PBT:
         sampler = PopulationBased()
     if not isinstance(sampler, PopulationBased):
         return None
     if pruner is not None:
         raise InvalidInput(
-            "`pruner` must be None with population based training, which replaces poor members itself", field="pruner"
+            "`pruner` must be None with population-based training, which replaces poor members itself", field="pruner"
         )
     if objectives > 1:
         raise InvalidInput(
-            f"`objective` must be a single metric for population based training, got {objectives}", field="objective"
+            f"`objective` must be a single metric for population-based training, got {objectives}", field="objective"
         )
     if trials is not None and trials <= sampler.population:
         raise InvalidInput(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RUN, ERROR, SECONDS, STOPPED, TRACEBACK, AGAIN = "run", "error", "seconds", "stopped", "traceback", "again"
 MODEL, CHECKPOINTS = "model", "checkpoints"
 MEMBER, GENERATION, PARENT = OF_POPULATION = ("member", "generation", "parent")
-"""The names of further user attributes in the study, which only trials of population based training have."""
+"""The names of further user attributes in the study, which only trials of population-based training have."""
 OWN_COLUMNS = ("number", "state", SECONDS, RUN, ERROR)
 HOW_KEPT = (
     "cluster.search(..., keep_models=n) keeps, for each of the n best trials, the model that the last `fit` trained "
@@ -43,9 +43,9 @@ class Trial:
         error: Why the trial failed, in one line.
         traceback: The traceback of a failed trial.
         model_path: The path of the trained model, if it is kept.
-        member: In population based training, the member that this trial is an interval of.
-        generation: In population based training, the number of the interval, from 0.
-        parent: In population based training, the number of the trial whose checkpoint this trial started from.
+        member: In population-based training, the member that this trial is an interval of.
+        generation: In population-based training, the number of the interval, from 0.
+        parent: In population-based training, the number of the trial whose checkpoint this trial started from.
     """
 
     number: int

@@ -55,7 +55,7 @@ class State(ABC):
             callback()
 
     def commit(self) -> None:
-        """Save the state that is restored after a failure. Copies everything, so avoid calling this in every batch."""
+        """Save the state that is restored after a failure. Copies everything, so avoid calling this for every batch."""
         self.save()
         self.check_host_updates()
 

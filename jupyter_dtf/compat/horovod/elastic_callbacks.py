@@ -47,7 +47,7 @@ class UpdateBatchStateCallback(keras.callbacks.Callback):
 
 
 class UpdateEpochStateCallback(keras.callbacks.Callback):
-    """Updates ``state.epoch``: the number of finished epochs over all calls of ``fit``."""
+    """Updates ``state.epoch``: the number of finished epochs over all calls to ``fit``."""
 
     def __init__(self, state: Any) -> None:
         super().__init__()

@@ -78,7 +78,7 @@ class GraphOptimizer(_Optimizer):
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         if any(isinstance(g, tf.IndexedSlices) for g, _ in pairs) and not self._reducer.sparse_as_dense:
             raise InvalidInput(
-                "`sparse_as_dense` must be True to add up sparse gradients over several passes, got "
+                "`sparse_as_dense` must be True to accumulate sparse gradients over several passes, got "
                 f"backward_passes_per_step={self._passes}",
                 field="sparse_as_dense",
             )

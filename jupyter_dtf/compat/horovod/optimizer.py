@@ -155,7 +155,7 @@ class _Accumulator:
     def add(self, optimizer: Any, grads: list[Any], variables: list[Any], reducer: GradientReducer, apply: Any) -> None:
         if any(isinstance(g, tf.IndexedSlices) for g in grads) and not reducer.sparse_as_dense:
             raise InvalidInput(
-                "`sparse_as_dense` must be True to add up sparse gradients over several passes, got "
+                "`sparse_as_dense` must be True to accumulate sparse gradients over several passes, got "
                 f"backward_passes_per_step={self._passes}",
                 field="sparse_as_dense",
             )

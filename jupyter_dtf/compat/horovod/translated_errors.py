@@ -55,7 +55,7 @@ def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
 def restore_classes() -> None:
     """Make the error for different calls in a graph a FailedPreconditionError as well, as in Horovod.
 
-    Further calls of this function have no effect.
+    Further calls to this function have no effect.
     """
     unknown: Any = tf.errors.UnknownError
     if "__new__" in vars(unknown):

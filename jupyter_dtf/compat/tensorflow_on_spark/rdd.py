@@ -74,7 +74,7 @@ class RDD:
         return RDD(self.bag.repartition(npartitions=numPartitions), self.context)
 
     def cache(self) -> RDD:
-        """Start to compute the partitions now, and keep them in the workers' memory."""
+        """Start computing the partitions now, and keep them in the workers' memory."""
         self.bag = self.context.client.persist(self.bag)
         return self
 

@@ -244,7 +244,7 @@ class TFCluster:
         return hub.subscribe(changed)
 
     def wait_listening(self, timeout_s: float) -> None:
-        """Wait until all nodes have started and listen. Raises RunFailed or TimeoutError."""
+        """Wait until all nodes have started and are listening. Raises RunFailed or TimeoutError."""
         ends = time.monotonic() + timeout_s
         self._wait(lambda info: info.state.is_final or _begun(info), ends, timeout_s, "reservation_timeout: ")
         if self.input_mode == InputMode.SPARK and not self.run.info.state.is_final:

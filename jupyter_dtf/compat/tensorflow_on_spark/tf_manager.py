@@ -112,7 +112,7 @@ class FeedQueue:
         """Mark an item as processed. After the last item of a partition, the process that has fed it is notified."""
         with self._changed:
             if self._unfinished <= 0:
-                raise ValueError("task_done() must not be called more often than there were items")
+                raise ValueError("task_done() must not be called more times than there were items")
             self._unfinished -= 1
             ended = self._ends.popleft() if self._ends else -1
             self._changed.notify_all()

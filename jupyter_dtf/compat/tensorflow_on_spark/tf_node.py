@@ -53,8 +53,8 @@ def hdfs_path(ctx: Node, path: str) -> str:
 def start_cluster_server(ctx: Node, num_gpus: int = 1, rdma: bool = False) -> tuple[Any, Any]:
     """Return this node's ``(tf.train.ClusterSpec, tf.distribute.Server)``.
 
-    ``num_gpus`` is ignored, because the run assigns the GPUs. ``server.join()`` returns when no node of the run is
-    working any longer. Raises Unavailable for ``rdma=True``.
+    ``num_gpus`` is ignored, because the run assigns the GPUs. ``server.join()`` returns once no node of the run is
+    still working. Raises Unavailable for ``rdma=True``.
     """
     if rdma:
         raise Unavailable("`rdma` must be False, because TensorFlow's servers use only gRPC, got True")

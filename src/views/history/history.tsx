@@ -147,7 +147,7 @@ export function History(
         />
         {groups && (
           <SmallButton onClick={() => setOpen(open.size > 0 ? new Set() : new Set(groups.map(({ key }) => key)))}>
-            {open.size > 0 ? trans.__('Fold all') : trans.__('Open all')}
+            {open.size > 0 ? trans.__('Collapse all') : trans.__('Expand all')}
           </SmallButton>
         )}
         <Columns

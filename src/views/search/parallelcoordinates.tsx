@@ -52,7 +52,7 @@ export function Parallel(
           hint={trans.__('Choose the best tenth of the complete trials, by the first objective')}
           onClick={() => onBrush(`objective ${search.objectives[0]!.metric}`, best)}
         >
-          {trans.__('Top 10 %')}
+          {trans.__('Top 10%')}
         </SmallButton>
         <span className="jp-dtf-faint">
           {trans.__('Drag along an axis to choose a range; click the axis to clear it')}

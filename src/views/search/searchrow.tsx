@@ -60,7 +60,9 @@ export function SearchRow(props: {
     <div role="listitem" className="jp-dtf-row jp-dtf-run jp-dtf-search-row" data-search={search.id}>
       <IconButton
         icon={open ? caretDownIcon : caretRightIcon}
-        label={open ? trans.__('Fold the trials of %1', search.name) : trans.__('Unfold the trials of %1', search.name)}
+        label={
+          open ? trans.__('Collapse the trials of %1', search.name) : trans.__('Expand the trials of %1', search.name)
+        }
         onClick={() => props.onFold(search.id)}
       />
       <button

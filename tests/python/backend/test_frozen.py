@@ -102,7 +102,7 @@ def test_a_stopped_warm_process_is_told_of_and_ended_with_the_run(cluster: dtf.C
     freeze(warm)
     told = until("shared", lambda info: bool(info.warnings)).warnings
     assert "The warm process on" in told[0]
-    assert "does not answer" in told[0]
+    assert "does not respond" in told[0]
     run.stop(now=True)
     assert run.wait(left_s()).status == "stopped"
     assert {task.signal for task in run.info.tasks} <= {"SIGTERM", "SIGKILL"}, run.info.tasks
@@ -122,12 +122,13 @@ def test_a_stopped_dask_worker_is_told_of_and_ended_with_the_run(cluster: dtf.Cl
     worker = processes("shared")["worker"]
     freeze(worker)
     info = until("shared", lambda info: bool(info.warnings))
-    assert info.warnings[0].startswith(f"The Dask worker {paths.machine_name()} does not answer")
+    assert info.warnings[0].startswith(f"The Dask worker {paths.machine_name()} does not respond")
     run.stop()
     assert run.wait(left_s()).status == "stopped"
     notes = [event.title for _seq, event in session().hub.events(run.id) if isinstance(event, Note)]
-    assert f"Host {paths.machine_name()} does not answer" in notes
-    assert f"its host {paths.machine_name()} did not answer and was killed" in {task.message for task in run.info.tasks}
+    assert f"Host {paths.machine_name()} does not respond" in notes
+    messages = {task.message for task in run.info.tasks}
+    assert f"its host {paths.machine_name()} did not respond and was killed" in messages
     wait_for_end([worker, *(task.pid for task in run.info.tasks)])
     assert cluster.run(rank).result() == [0, 1]
     assert cluster.info.warnings == []

@@ -30,19 +30,19 @@ def test_a_stopped_cluster_is_shown_as_silent_and_ended_by_the_command_line(leav
     freeze(known["cluster"])
     silent = until("ice", lambda info: info.silent_s > 0)
     assert silent.state.value == "running"
-    with pytest.raises(ClusterLost, match=r"has not answered for \d+ s.*`jupyter dtf stop ice`"):
+    with pytest.raises(ClusterLost, match=r"has not responded for \d+ s.*`jupyter dtf stop ice`"):
         cluster.run(rank)
-    with pytest.raises(ClusterLost, match="has not answered"):
+    with pytest.raises(ClusterLost, match="has not responded"):
         dtf.connect("ice")
     assert [each.name for each in dtf.clusters()] == ["ice"]
-    assert re.fullmatch(r"<Cluster ice: not answering for \d+ s, local, 1 worker>", repr(dtf.clusters()[0]))
+    assert re.fullmatch(r"<Cluster ice: not responding for \d+ s, local, 1 worker>", repr(dtf.clusters()[0]))
 
     os.kill(known["cluster"], signal.SIGCONT)  # it was only busy
     until("ice", lambda info: info.silent_s == 0)
     assert cluster.run(rank).result() == [0]
 
     freeze(known["cluster"])
-    assert re.search(r"^ice +not answering for \d+ s ", shell("list"), re.MULTILINE)
+    assert re.search(r"^ice +not responding for \d+ s ", shell("list"), re.MULTILINE)
     assert shell("stop", "ice") == "The cluster ice has ended.\n"
     wait_for_end(list(known.values()))
     assert connections.read_all() == {}
@@ -55,7 +55,7 @@ def test_stopping_a_run_of_a_stopped_cluster_ends_the_cluster(leave_session: Non
     freeze(known["cluster"])
     run.stop()
     assert run.status == "lost"
-    assert "did not answer when its run was stopped, and was killed" in run.info.message
+    assert "did not respond when its run was stopped, and was killed" in run.info.message
     wait_for_end([*known.values(), run.info.tasks[0].pid])
     assert cluster.status == "lost"
     assert " lost " in shell("list")

@@ -16,7 +16,7 @@ HOST_GONE = r"\S+ failed: its host \S+ went away"
 WARM_GONE = r"\S+ failed: the warm process on \S+ was killed \(SIGKILL\)"
 TO_GO = r"Host \S+ is going away \(SIGTERM\)"
 KILLED = r"The cluster \S+ was killed \(SIGKILL\)"
-SILENT = r"The cluster \S+ did not answer when its run was stopped, and was killed"
+SILENT = r"The cluster \S+ did not respond when its run was stopped, and was killed"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ TABLE: dict[tuple[str, str], Promise] = {
     ("warm", "freeze"): GOES_ON,
     ("warm", "pause"): GOES_ON,
     ("host", "kill"): Promise("succeeded", HOST_GONE, restarts=ONCE),
-    ("host", "freeze"): Promise("stopped", r"Host \S+ does not answer", needs_stop=True),
+    ("host", "freeze"): Promise("stopped", r"Host \S+ does not respond", needs_stop=True),
     ("host", "pause"): GOES_ON,
     ("host", "notice"): Promise("succeeded", TO_GO, restarts=PERHAPS),  # the run may end before the host does
     ("cluster", "kill"): Promise("lost", message=KILLED, cluster_lives=False),

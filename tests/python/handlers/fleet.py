@@ -144,7 +144,7 @@ class MemoryFleet:
     def _reach(self, name: str) -> None:
         self.cluster(name)
         if self.lost:
-            raise ClusterLost(f"The cluster {name} does not answer")
+            raise ClusterLost(f"The cluster {name} does not respond")
 
     def _tell(self) -> None:
         for callback in self._subscribers:

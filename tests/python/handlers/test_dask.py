@@ -27,7 +27,7 @@ async def test_a_dashboard_that_is_off_or_gone_is_said_to_be(fleet: MemoryFleet,
     await api("POST", "clusters", body={"name": "x"})
     assert "is off until it is opened" in (await api.refused(404, "GET", "clusters", "x", "dask", "status"))["message"]
     await api("POST", "clusters", "x", "dashboard", body={})
-    assert "does not answer" in (await api.refused(503, "GET", "clusters", "x", "dask", "status"))["message"]
+    assert "does not respond" in (await api.refused(503, "GET", "clusters", "x", "dask", "status"))["message"]
 
 
 Stream = Callable[..., Awaitable[Any]]

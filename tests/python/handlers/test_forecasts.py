@@ -56,7 +56,7 @@ async def test_hardware_has_names_for_select_boxes(fleet: MemoryFleet, api: Api)
 async def test_runs_of_which_nothing_is_known(fleet: MemoryFleet, hub: Hub, api: Api) -> None:
     feed(hub)
     error = await api.refused(409, "POST", "runs", "r1", "forecast", body={})
-    assert error["message"].startswith("A run can be forecast if it trains with one of")
+    assert error["message"].startswith("To be forecast, a run must train with one of")
     report = await api("GET", "runs", "r1", "efficiency")
     assert report["run"] == "r1" and report["findings"]
     await api.refused(404, "GET", "runs", "nobody", "efficiency")

@@ -67,7 +67,7 @@ describe('DiskWatch', () => {
     expect(watch.hasChanged).toBe(false);
   });
 
-  it('leaves shared documents to the server, and survives one that does not answer', async () => {
+  it('leaves shared documents to the server, and survives one that does not respond', async () => {
     const shared = watched({ collaborative: true });
     await shared.watch.look();
     expect(shared.get).not.toHaveBeenCalled();

@@ -58,12 +58,12 @@ describe('format', () => {
 
   it('gives what the server says of machines its unit, also one that nobody has heard of', () => {
     const read = (value: number, unit: string) => [formatValue(value, unit), ...formatTicks([0, value], unit)];
-    expect(read(0.5, 'fraction')).toEqual(['50 %', '0 %', '50 %']);
+    expect(read(0.5, 'fraction')).toEqual(['50%', '0%', '50%']);
     expect(read(1.5 * 2 ** 20, 'bytes_per_second')).toEqual(['1.5 MiB/s', '0.0 MiB/s', '1.5 MiB/s']);
     expect(read(250, 'W')).toEqual(['250 W', '0 W', '250 W']);
     expect(read(25_000, 'W')).toEqual(['25k W', '0k W', '25k W']);
     expect([unitOf('cpu'), unitOf('memory_bytes'), unitOf('constructor')]).toEqual(['cores', 'bytes', 'number']);
   });
 
-  it('writes a fraction as percent', () => expect(formatPercent(0.823)).toBe('82 %'));
+  it('writes a fraction as percent', () => expect(formatPercent(0.823)).toBe('82%'));
 });

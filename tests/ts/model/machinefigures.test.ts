@@ -69,10 +69,10 @@ describe('MachinesModel', () => {
   });
 
   it('says why nothing comes, keeps what has, and goes on', async () => {
-    answers.push([told('cpu', [102])], new Error('The cluster does not answer'), [told('cpu', [109])]);
+    answers.push([told('cpu', [102])], new Error('The cluster does not respond'), [told('cpu', [109])]);
     machines.follow();
     await passed(POLL_MS);
-    expect(machines.problem).toBe('The cluster does not answer');
+    expect(machines.problem).toBe('The cluster does not respond');
     expect(machines.names).toEqual(['a\0cpu']);
     await passed(POLL_MS);
     expect(machines.problem).toBe('');

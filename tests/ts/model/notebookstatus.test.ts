@@ -19,7 +19,7 @@ it('has the newest run that is under way, else the newest that this cluster has 
 });
 
 it('says how far a run is and its value, as far as they are known', () => {
-  expect(factsOf(runInfo('a'))).toEqual(['58 %', 'loss 0.031']);
+  expect(factsOf(runInfo('a'))).toEqual(['58%', 'loss 0.031']);
   expect(factsOf(runInfo('a', { state: 'succeeded' }))).toEqual(['loss 0.031']);
   const begun = runInfo('a', { headline: {}, progress: { done: 0, total: 0, unit: '', epoch: 0, epochs: 0 } });
   expect(factsOf(begun)).toEqual([]);

@@ -43,8 +43,8 @@ it('lists what runs, opens it and stops it', () => {
   const [going, pausing, ...past] = runs.running({ mode: 'list' });
   expect([going!.label(), going!.detail?.(), pausing!.detail?.(), past]).toEqual([
     'name-a',
-    'digits · 58 % · loss 0.031',
-    'digits · pausing · 58 % · loss 0.031',
+    'digits · 58% · loss 0.031',
+    'digits · pausing · 58% · loss 0.031',
     []
   ]);
   going!.open?.();

@@ -28,7 +28,7 @@ describe('Header', () => {
     render(<Header run={runInfo('a')} trans={trans} onStop={stop} {...others()} onMenu={menu} />);
     expect(screen.getByRole('heading', { name: 'name-a' })).toBeTruthy();
     expect(screen.getByText('epoch 3/5')).toBeTruthy();
-    expect(screen.getByRole('progressbar', { name: '58 % done' })).toBeTruthy();
+    expect(screen.getByRole('progressbar', { name: '58% done' })).toBeTruthy();
     expect(screen.getByText('digits · 2 workers · allreduce · batch_size 64 · optimizer Adam')).toBeTruthy();
     fireEvent.click(screen.getByRole('button', { name: 'Stop name-a' }));
     fireEvent.click(screen.getByRole('button', { name: 'Actions for name-a' }));
@@ -55,7 +55,7 @@ describe('Header', () => {
     const run = runInfo('a', { state: 'pending', message, progress, started: null });
     render(<Header run={run} trans={trans} onStop={vi.fn()} {...others()} onMenu={vi.fn()} />);
     expect(screen.getByText(message)).toBeTruthy();
-    expect(screen.getByRole('progressbar', { name: '30 % done' })).toBeTruthy();
+    expect(screen.getByRole('progressbar', { name: '30% done' })).toBeTruthy();
     expect(screen.queryByText(/byte/)).toBeNull();
     expect(screen.getByRole('button', { name: 'Stop name-a' })).toBeTruthy();
   });
@@ -145,21 +145,21 @@ describe('MachineHistory', () => {
 
   it('is a sentence and nothing else where the cluster is gone', () => {
     shown(null);
-    expect(screen.getByText('The cluster digits is gone, and so are the data about its machines.')).toBeTruthy();
+    expect(screen.getByText('The cluster digits is gone, and so is the data about its machines.')).toBeTruthy();
     expect(screen.queryByText('plots')).toBeNull();
   });
 
   it('says why there is nothing to see', async () => {
-    let answer: () => Promise<never[]> = () => Promise.reject(new Error('It does not answer'));
+    let answer: () => Promise<never[]> = () => Promise.reject(new Error('It does not respond'));
     const machines = new MachinesModel(0, () => answer());
     shown(machines, true);
     expect(screen.getByRole('status').textContent).toBe('Waiting for data from the machines…');
     machines.follow();
-    expect(await screen.findByText('The machines cannot be queried: It does not answer')).toBeTruthy();
+    expect(await screen.findByText('The machines cannot be queried: It does not respond')).toBeTruthy();
     machines.rest();
     answer = () => Promise.resolve([]);
     machines.follow();
-    expect(await screen.findByText('There are no data about the machines during this run.')).toBeTruthy();
+    expect(await screen.findByText('There is no data about the machines during this run.')).toBeTruthy();
     machines.rest();
     expect(screen.getByText('plots')).toBeTruthy();
   });

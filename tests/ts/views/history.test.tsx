@@ -130,7 +130,7 @@ it('groups by a column, folded, with counts and the best', () => {
   expect(names()).toEqual([null, 'b', 'a']);
   fireEvent.click(screen.getByLabelText('Include archived'));
   expect(names()).toEqual([null, 'b', 'a', 'c']);
-  fireEvent.click(screen.getByRole('button', { name: 'Fold all' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Collapse all' }));
   expect(names()).toEqual([null]);
 });
 

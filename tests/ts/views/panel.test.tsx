@@ -46,7 +46,7 @@ describe('Clusters', () => {
     const row = within(screen.getByRole('listitem', { name: 'Cluster digits' }));
     expect(row.getByRole('img', { name: 'running' })).toBeTruthy();
     expect(row.getByText('local · 2 workers')).toBeTruthy();
-    expect(row.getByRole('progressbar', { name: '50 % of 4 cores in use' }).getAttribute('aria-valuenow')).toBe('50');
+    expect(row.getByRole('progressbar', { name: '50% of 4 cores in use' }).getAttribute('aria-valuenow')).toBe('50');
     expect(row.getByText('1.2 / 4.0 GiB')).toBeTruthy();
     expect(row.getByText('2 tasks share 1 core')).toBeTruthy();
     fireEvent.click(row.getByRole('button', { name: 'Connect the notebook to digits' }));
@@ -82,14 +82,14 @@ describe('Clusters', () => {
     }
   });
 
-  it('says that a cluster does not answer, and what is wrong with it', () => {
-    const warning = 'The Dask worker 0 on node-a does not answer. Stopping its runs, or the cluster, kills it';
+  it('says that a cluster does not respond, and what is wrong with it', () => {
+    const warning = 'The Dask worker 0 on node-a does not respond. Stopping its runs, or the cluster, kills it';
     const silent = clusterInfo('digits', { silent_s: 12.3, warnings: [warning] });
     const { rerender } = render(<Clusters {...clustersProps()} clusters={[silent]} />);
-    expect(screen.getByText('digits has not answered for 12 s. It is busy or frozen; Stop ends it.')).toBeTruthy();
+    expect(screen.getByText('digits has not responded for 12 s. It is busy or frozen; Stop ends it.')).toBeTruthy();
     expect(screen.getByText(warning)).toBeTruthy();
     rerender(<Clusters {...clustersProps()} clusters={[clusterInfo('digits')]} />);
-    expect(screen.queryByText(/has not answered/)).toBeNull();
+    expect(screen.queryByText(/has not responded/)).toBeNull();
   });
 
   it('offers for a cluster of another version what can be done with it, and no more', () => {
@@ -104,7 +104,7 @@ describe('Clusters', () => {
     ]);
   });
 
-  it('lets a cluster that is stopping be stopped again only if it does not answer', () => {
+  it('lets a cluster that is stopping be stopped again only if it does not respond', () => {
     const { rerender } = render(
       <Clusters {...clustersProps()} clusters={[clusterInfo('digits', { state: 'stopping' })]} />
     );
@@ -126,13 +126,13 @@ describe('Clusters', () => {
   it('says what each host is at while some are on their way', () => {
     const coming = [
       { name: 'bert', step: 'starting Python', problem: '' },
-      { name: 'cleo', step: 'waiting', problem: 'cleo did not answer' }
+      { name: 'cleo', step: 'waiting', problem: 'cleo did not respond' }
     ];
-    const cluster = clusterInfo('digits', { coming, warnings: ['Host cleo cannot be used: cleo did not answer'] });
+    const cluster = clusterInfo('digits', { coming, warnings: ['Host cleo cannot be used: cleo did not respond'] });
     const { rerender } = render(<Clusters {...clustersProps()} clusters={[cluster]} />);
     const steps = within(screen.getByRole('list', { name: 'Hosts starting' })).getAllByRole('listitem');
     expect(steps.map(step => step.textContent)).toEqual(['0: ready', 'bert: starting Python']);
-    expect(screen.getByText('Host cleo cannot be used: cleo did not answer')).toBeTruthy();
+    expect(screen.getByText('Host cleo cannot be used: cleo did not respond')).toBeTruthy();
     rerender(<Clusters {...clustersProps()} clusters={[{ ...cluster, coming: coming.slice(1) }]} />);
     expect(screen.queryByRole('list', { name: 'Hosts starting' })).toBeNull();
   });
@@ -187,7 +187,7 @@ describe('Runs', () => {
     const callbacks = props();
     const failed = runInfo('b', { state: 'failed', message: 'ps:0 died (SIGKILL)', ended: 1005, headline: {} });
     render(<Runs runs={[runInfo('a'), failed]} {...callbacks} />);
-    expect(screen.getByText(/^58 % · 2 workers · /)).toBeTruthy();
+    expect(screen.getByText(/^58% · 2 workers · /)).toBeTruthy();
     expect(screen.getByText(/0\.031/)).toBeTruthy();
     expect(screen.getByText('ps:0 died (SIGKILL)')).toBeTruthy();
     fireEvent.click(screen.getByRole('button', { name: 'Open the dashboard of name-a, running' }));
@@ -276,7 +276,7 @@ describe('Advice', () => {
     ['missing', 'jupyter server extension enable jupyter_dtf'],
     ['stale', /0\.2\.0.*0\.1\.0/],
     ['foreign', /0\.2\.0\) speaks protocol 2–3, but this page .*0\.1\.0\) speaks 1: .*\. Reload the page/],
-    ['offline', /does not answer/],
+    ['offline', /does not respond/],
     ['blocked', 'ws://host/base/jupyter-dtf/api/events']
   ] as const)('%s', (health, text) => {
     const [retry, reload] = [vi.fn(), vi.fn()];

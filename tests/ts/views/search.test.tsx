@@ -150,8 +150,8 @@ it('has the trials of a search in one row of the runs, which unfolds', () => {
   expect(screen.getAllByRole('listitem')).toHaveLength(2);
   fireEvent.click(screen.getByRole('button', { name: 'Open the search sweep, 5/6 trials, 1 running' }));
   expect(onOpenSearch).toHaveBeenCalledWith('s');
-  fireEvent.click(screen.getByRole('button', { name: 'Unfold the trials of sweep' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Expand the trials of sweep' }));
   expect(screen.getAllByRole('listitem')).toHaveLength(8);
-  fireEvent.click(screen.getByRole('button', { name: 'Fold the trials of sweep' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Collapse the trials of sweep' }));
   expect(screen.getAllByRole('listitem')).toHaveLength(2);
 });

@@ -22,12 +22,12 @@ it('is the cluster and its run, and opens both', () => {
   );
   expect(onCluster).toHaveBeenCalledOnce();
   const run = screen.getByRole('button', {
-    name: 'Open the dashboard of name-a, running, 58 %, loss 0.031, and 2 other runs'
+    name: 'Open the dashboard of name-a, running, 58%, loss 0.031, and 2 other runs'
   });
   fireEvent.click(run);
   expect(onRun).toHaveBeenCalledExactlyOnceWith('a');
   expect(screen.getByRole('progressbar', { hidden: true }).getAttribute('aria-valuenow')).toBe('58');
-  expect(container.textContent).toContain('58 % · loss 0.031');
+  expect(container.textContent).toContain('58% · loss 0.031');
 });
 
 it('says what has become of the cluster and the run', () => {

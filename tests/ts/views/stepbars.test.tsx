@@ -27,8 +27,8 @@ describe('StepParts', () => {
     shown([SLOW, OTHER]);
     const bars = screen.getAllByRole('img');
     expect(bars.map(bar => bar.getAttribute('aria-label'))).toEqual([
-      'worker:0: computing 20 ms (20 %), waiting for the batch 70 ms (70 %), exchanging 10 ms (10 %)',
-      'worker:1: computing 20 ms (20 %), exchanging 10 ms (10 %), waiting for other tasks 70 ms (70 %)'
+      'worker:0: computing 20 ms (20%), waiting for the batch 70 ms (70%), exchanging 10 ms (10%)',
+      'worker:1: computing 20 ms (20%), exchanging 10 ms (10%), waiting for other tasks 70 ms (70%)'
     ]);
     const parts = [...bars[0]!.querySelectorAll<HTMLElement>('.jp-dtf-part')];
     expect(parts.map(({ dataset, style }) => [dataset.part, Math.round(parseFloat(style.width))])).toEqual([

@@ -78,7 +78,7 @@ def _run(model: Any, batches: TaskBatches, ctx: Any) -> Any:
 
 
 def _steps(model: Any, dataset: tf.data.Dataset, count: int | None) -> Iterator[Any]:
-    """Process ``count`` batches, or all batches if ``count`` is None. Yields the result of each call of Keras's step
+    """Process ``count`` batches, or all batches if ``count`` is None. Yields the result of each call to Keras's step
     function.
     """
     source = iter(dataset)

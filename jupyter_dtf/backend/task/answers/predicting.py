@@ -139,8 +139,8 @@ class _Answers:
         size = sum(array.nbytes for arrays in self._outputs for array in arrays)
         if size > MOST_BYTES:
             raise InvalidInput(
-                f"A task's predictions must be at most {bytes_(MOST_BYTES)} in size, got {bytes_(size)}. Predict for "
-                "one part of the data after another, or for a Dask collection, whose predictions stay on the workers",
+                f"A task's predictions must be at most {bytes_(MOST_BYTES)} in size, got {bytes_(size)}. Predict one "
+                "part of the data at a time, or use a Dask collection, whose predictions stay on the workers",
                 field="x",
             )
         outputs = self._outputs if in_turn else [_joined(arrays) for arrays in self._outputs]

@@ -130,7 +130,7 @@ class Matching:
 
 
 def _forever(function: Callable[[Any], Any]) -> tf.data.Dataset:
-    """Return a dataset in which every element is the result of a call of the function, made in a separate thread."""
+    """Return a dataset in which every element is the result of a call to the function, made in a separate thread."""
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
     options.experimental_optimization.apply_default_optimizations = False

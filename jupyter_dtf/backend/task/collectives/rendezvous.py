@@ -41,7 +41,7 @@ _LOOK = _Timespec(0, int(LOOK_S * 1e9))
 class Meeting:
     """One task's part in a barrier of ``tasks`` (names in rank order), in shared memory at ``path``. Not thread-safe.
 
-    ``stalled(missing, what)`` is called, in the first of the waiting tasks, once per meeting that has lasted
+    ``stalled(missing, what)`` is called, in the first of the waiting tasks, once per wait that has lasted
     ``stall_s`` seconds, with the names of missing tasks and the call. ``lookout`` detects deadlocks; ``ranks`` are the
     tasks' ranks in the run.
     """
@@ -58,7 +58,7 @@ class Meeting:
         ranks: Sequence[int] | None = None,
     ) -> None:
         self.count = 0
-        """The number of meetings so far."""
+        """The number of times that this task has reached the barrier."""
         self.interrupted = False
         """Whether another task left with a failure while this one was waiting for it."""
         self._given_up = ""
@@ -138,7 +138,7 @@ class Meeting:
         self._wake()
 
     def _text(self, rank: int) -> int:
-        # Two alternating slots suffice: a task that has reached the next meeting cannot leave it without this task.
+        # Two alternating slots suffice: a task that has reached the next barrier cannot leave it without this task.
         return (2 * rank + self.count % 2) * MARK_BYTES
 
     def _has_come(self, other: int, target: int) -> bool:

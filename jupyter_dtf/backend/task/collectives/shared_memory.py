@@ -1,8 +1,9 @@
 """Collectives through memory shared by the tasks of one machine.
 
-Every collective is a sequence of rounds. In a round, each task writes to its own slot, all tasks meet, and each reads
-the data that it needs from the others' slots. Each task alternates between two slots: before it writes to a slot again,
-it has met all other tasks, which have read the slot by then. So the memory does not grow with the amount of data.
+Every collective is a sequence of rounds. In a round, each task writes to its own slot, waits for all other tasks at a
+barrier, and reads the data that it needs from the others' slots. Each task alternates between two slots: before it
+writes to a slot again, it has passed another barrier, by which time the other tasks have read the slot. So the memory
+does not grow with the amount of data.
 
 A small reduction takes one round, in which every task reduces all arrays in the same order. A large one is cut into
 cells, which are assigned to the tasks in rotation. In each round, every task writes a cell for every other task, and
@@ -28,7 +29,7 @@ from .primitive import Array
 from .rendezvous import JOINED, Meeting, mapped
 from .results import Results
 
-_SMALL_BYTES = 1 << 16  # up to this size, reducing all tasks' whole arrays is faster than a second meeting
+_SMALL_BYTES = 1 << 16  # up to this size, reducing all tasks' whole arrays is faster than a second barrier
 _CELL_BYTES = 1 << 19
 _MEMORY_BYTES = 48 << 20  # for all slots; containers often have only 64 MiB of shared memory
 
@@ -120,7 +121,7 @@ class SharedMemoryReducer(ArrayReducer):
                 self.reduce_flat(zeros, op, next(iter(calls.values())))
 
     def _meet(self, call: bytes, arrays: Sequence[Array] = (), op: str = "") -> bool:
-        """Hold the first meeting of a call. Returns whether joined tasks were notified and the call must restart."""
+        """Pass the first barrier of a call. Returns whether joined tasks were notified and the call must restart."""
         try:
             joined = self._meeting.meet(call)
         except DifferentCalls as error:
@@ -206,7 +207,7 @@ class SharedMemoryReducer(ArrayReducer):
             self._meeting.meet()
 
     def _next_slots(self) -> Bytes:
-        """Return the slots that the tasks write before their next meeting and read after it, in rank order."""
+        """Return the slots that the tasks write before the next barrier and read after it, in rank order."""
         slots: Bytes = self._slots[(self._meeting.count + 1) % 2]
         return slots
 

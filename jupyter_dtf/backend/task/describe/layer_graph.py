@@ -1,6 +1,6 @@
 """A Keras model's graph of layers, determined by calling the model symbolically for one example.
 
-Every call of a layer is recorded with its input and output tensors, so that functional, sequential, nested and
+Every call to a layer is recorded with its input and output tensors, so that functional, sequential, nested and
 subclassed models are all handled in the same way. Operations between layers, such as an addition, are skipped when
 tracing a layer's inputs back to the layers that they come from.
 """
@@ -27,7 +27,7 @@ _MUCH = 0.01
 
 @dataclass
 class _Call:
-    """A recorded call of a layer."""
+    """A recorded call to a layer."""
 
     layer: Any
     path: str
@@ -137,13 +137,13 @@ def _specs(shapes: Any) -> Any:
 
 @contextmanager
 def _noted(model: Any) -> Iterator[list[_Call]]:
-    """Record the calls of the model's layers within the block, in the order in which they end."""
+    """Record the calls to the model's layers within the block, in the order in which they end."""
     calls: list[_Call] = []
     stack: list[_Call] = []
     seen = 0
 
     def account() -> None:
-        """Attribute operations created since the last call of this function to the innermost layer call."""
+        """Attribute operations created since the last call to this function to the innermost layer call."""
         nonlocal seen
         operations = tf.compat.v1.get_default_graph().get_operations()
         if stack:

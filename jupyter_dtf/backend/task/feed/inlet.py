@@ -319,7 +319,7 @@ def _body(connection: socket.socket, length: int) -> memoryview:
     """Read ``length`` bytes into new memory."""
     body = np.empty(length, np.uint8).data
     if length and not wire.read_exactly(connection, body):
-        raise ConnectionError("The connection ended in the middle of a message")
+        raise ConnectionError("The connection was closed in the middle of a message")
     return body
 
 

@@ -98,7 +98,7 @@ class _States:
         return np.where(self._is_mean, 1 / tasks, 1.0)
 
     def change(self) -> Vector:
-        """Return the change of the states since the reset."""
+        """Return the change in the states since the reset."""
         change: Vector = self._read().numpy() - self.start
         return change
 

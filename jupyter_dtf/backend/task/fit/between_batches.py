@@ -2,7 +2,7 @@
 
 Examples: a loss weight that increases with the steps, kernels that are clipped after each step. Changes that callbacks
 make at the beginning and the end of an epoch are detected by a checksum, which would take too long for each batch.
-Instead, this module records calls of Keras's ``assign``. The tasks exchange these records only if callbacks run code
+Instead, this module records calls to Keras's ``assign``. The tasks exchange these records only if callbacks run code
 between batches.
 """
 

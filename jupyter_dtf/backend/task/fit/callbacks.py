@@ -267,7 +267,7 @@ class Last(keras.callbacks.Callback):
             self._ctx.note(
                 "warning",
                 f"Epoch {epoch + 1} ended after {found} of {wanted} steps",
-                f"The data have no more batches, but steps_per_epoch={wanted} requires more. Later epochs may end "
+                f"The data has no more batches, but steps_per_epoch={wanted} requires more. Later epochs may end "
                 "early as well",
             )
 

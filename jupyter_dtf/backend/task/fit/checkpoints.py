@@ -81,7 +81,7 @@ class Training:
     load: Callable[[], None] = lambda: None
     """Sends the chief's weights to the tasks that train them."""
     places: Callable[[], tuple[tuple[int, int, int], ...]] = lambda: ()
-    """Returns ``FitState.places``, as of the last call of ``fetch``."""
+    """Returns ``FitState.places``, as of the last call to ``fetch``."""
     tasks: int | None = None
     """The number of tasks that train; None: the reducer's size."""
     owners: Owners | None = None

@@ -65,7 +65,7 @@ class Skip:
 
     steps: int
     executions: int
-    """The number of calls of Keras's train function that must still be skipped."""
+    """The number of calls to Keras's train function that must still be skipped."""
     takes: int = 0
     """The number of batches that each skipped call takes from the dataset. 0: the datasets do not contain the skipped
     batches. The number cannot be 0 if an execution of several steps detects the end of an epoch by the end of the

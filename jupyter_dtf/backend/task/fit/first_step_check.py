@@ -39,7 +39,7 @@ METRIC_LIMIT, HALF_METRIC_LIMIT = 1e-3, 0.1
 """The same for a metric's results: in float32, and with a lower precision."""
 TENSOR_FLOAT_LIMIT = 0.3
 """The same if a GPU multiplies float32 numbers as TensorFloat-32, with the precision of float16. A convolution before a
-batch normalization differed by 15 % with Adam, on an H200.
+batch normalization differed by 15% with Adam, on an H200.
 """
 FAINT = 1e-4
 """Gradients are ignored below this fraction of the variable's largest gradient, or of a tenth of the model's largest
@@ -264,10 +264,10 @@ class Guard:
         self._ctx.note(
             "warning",
             WARNING,
-            f"After the first step on {self._parts.count} shares of the batch, {variable.path}{whose} has changed "
-            "differently than in one process on the whole batch. It is not trained, but computed separately from each "
-            "share, and then averaged; in a pipeline, each share changes it in turn. It must therefore be a mean over "
-            "examples, not a sum, a count or a maximum. check=False turns this comparison off",
+            f"The first step on {self._parts.count} shares of the batch has not changed {variable.path}{whose} in the "
+            "same way as one process would have on the whole batch. It is not trained, but computed separately from "
+            "each share, and then averaged; in a pipeline, each share changes it in turn. It must therefore be a mean "
+            "over examples, not a sum, a count or a maximum. check=False turns this comparison off",
         )
 
     def _metric_limit(self) -> float:
@@ -293,8 +293,8 @@ class Guard:
         self._ctx.note(
             "warning",
             WARNING,
-            f"After the first step on {self._parts.count} shares of the batch, {path} has changed differently than "
-            f"in one process on the whole batch, by {apart:.0%} of the change. These parts may be the cause: {own}. A "
+            f"The change to {path} in the first step on {self._parts.count} shares of the batch differs by "
+            f"{apart:.0%} from the change in one process on the whole batch. These parts may be the cause: {own}. A "
             "loss or a layer must process each example independently; one that compares the examples of a batch sees "
             "only a share of it. dtf.allgather gathers the outputs of all tasks; the loss of a dtf.Pipeline always "
             "sees the whole batch. check=False turns this comparison off",

@@ -48,7 +48,7 @@ class GradientSync:
 
     ``may_end``: whether there may be a step in which no task has examples; such a step ends the epoch.
     ``steps_per_epoch`` is None if it is unknown. ``steps_of``: see ``TaskData``. ``scaling``: None if the learning rate
-    is not scaled. ``begin_epoch`` must be called before every epoch. After a call of ``begin``, while a step is traced
+    is not scaled. ``begin_epoch`` must be called before every epoch. After a call to ``begin``, while a step is traced
     or run eagerly, ``examples`` is the number of this task's examples in the step, a scalar tensor.
     """
 

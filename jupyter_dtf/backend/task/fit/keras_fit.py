@@ -32,7 +32,7 @@ from .sources.base import BatchSource
 
 
 class KerasFit:
-    """One call of ``model.fit``. ``own``: the job's callbacks that run on this task. ``first``, ``last``: the
+    """One call to ``model.fit``. ``own``: the job's callbacks that run on this task. ``first``, ``last``: the
     strategy's callbacks, which run before and after these.
 
     ``guard``: the guard that compares the first step; None: no comparison. ``history``: the callback that records the

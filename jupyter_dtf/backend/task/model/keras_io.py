@@ -44,7 +44,7 @@ class PackedModel:
     has drawn.
     """
     attached: list[set_later.Attached] = field(default_factory=list)
-    """What the weights have attached, in the order of ``model.weights``; empty if the model is not built."""
+    """The weights' constraints and regularizers, in the order of ``model.weights``; empty if the model is not built."""
     prints: set_later.Prints = field(default_factory=dict)
     """Fingerprints of attributes that the description does not contain."""
 

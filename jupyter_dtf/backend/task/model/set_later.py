@@ -1,7 +1,7 @@
-"""What a person has set on a model's objects after they were created, and configurations do not contain.
+"""Changes that a user has made to a model's objects after their creation, which configurations do not contain.
 
-Constraints and regularizers of weights are sent. Methods that were replaced on an object are refused. For other
-attributes of custom layers, a task only finds out whether they differ from those that it has created itself.
+Constraints and regularizers of weights are sent. Models with a method that was replaced on an object are rejected. For
+other attributes of custom layers, a task only detects whether they differ from those that it has created itself.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def refuse_own_methods(model: Any) -> None:
 
 
 def attached(model: Any) -> list[Attached]:
-    """Return the configurations of what each weight has attached, in the order of ``model.weights``."""
+    """Return the configurations of each weight's constraint and regularizer, in the order of ``model.weights``."""
     return [(_config(weight.constraint), _config(weight.regularizer)) for weight in model.weights]
 
 
 def attach(model: Any, wanted: Sequence[Attached]) -> None:
-    """Attach to the weights of a rebuilt model what those of the original have. Raises InvalidInput if a custom object
-    would have to be attached.
+    """Give the weights of a rebuilt model the constraints and regularizers of the original. Raises InvalidInput if one
+    of these is a custom object.
     """
     import keras
 

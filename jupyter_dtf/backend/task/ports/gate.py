@@ -42,7 +42,7 @@ def tables() -> list[list[str]]:
 
 
 def listens(row: list[str], port: int) -> bool:
-    """Return whether this row is a socket that listens at the port."""
+    """Return whether this row is a socket that listens on the port."""
     return row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port
 
 

@@ -1,7 +1,7 @@
 """Guarded ports, which restrict who can connect to the TensorFlow server that listens there.
 
 TensorFlow servers listen on all interfaces without authentication. Guarding them needs neither privileges nor support
-from TensorFlow: sockets that listen at the same port with SO_REUSEPORT share incoming connections, and a classic BPF
+from TensorFlow: sockets that listen on the same port with SO_REUSEPORT share incoming connections, and a classic BPF
 program attached to the first socket decides, before a connection is established, which socket gets it. The guard's own
 socket is the first, and gets all connections except
 
@@ -9,7 +9,7 @@ socket is the first, and gets all connections except
 * connections from the given machines, whose users cannot be distinguished.
 
 Behind the guard's socket is the gate (``gate.py``), which checks who has connected and forwards connections of the same
-user. If the gate is killed, the port does not become open to others: connections are just not accepted.
+user. If the gate is killed, the port does not become open to others: connections are simply not accepted.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Guard:
         return 1 < len(behind) == len(there)
 
     def close(self) -> None:
-        """Close the guard. No server may be listening at the port, because it would then be open to everyone."""
+        """Close the guard. No server may be listening on the port, because it would then be open to everyone."""
         os.close(self.listener)
         os.close(self.source)
 

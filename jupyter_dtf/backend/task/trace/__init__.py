@@ -19,7 +19,7 @@ def start(
 ) -> Tracer:
     """Return the tracer of a task, which records the steps given in ``spec`` and those requested later.
 
-    ``on_done`` is called when the steps in ``spec`` have been written, at the latest when the task ends. ``tell`` is
+    ``on_done`` is called when the steps in ``spec`` have been written, or when the task ends. ``tell`` is
     called with an event at each stage of a later request.
     """
     tracer = Tracer(spec, on_done, tell)

@@ -28,13 +28,13 @@ class Steps(Protocol):
     recorder: StepRecorder | None
 
     def take(self, step: int) -> None:
-        """Begin recording requested steps, at ``step`` at the earliest."""
+        """Begin recording requested steps, no earlier than at ``step``."""
 
 
 def wrap(tracer: Steps) -> None:
     """Make every session of this process trace the tracer's steps.
 
-    Each call of ``Session.run`` is a step, counted from 1 since this function was called. If the program marks its
+    Each call to ``Session.run`` is a step, counted from 1 since this function was called. If the program marks its
     steps, calls belong to the step in which they run instead.
     """
     base = next(kind for kind in tf.compat.v1.Session.__mro__ if "run" in vars(kind))

@@ -43,7 +43,7 @@ class Tracer:
         self.has_steps = False
         """Whether the beginning of a step has ever been marked."""
         self.counts_calls = True
-        """Whether calls of ``Session.run`` count as steps until the beginning of a step is marked."""
+        """Whether calls to ``Session.run`` count as steps until the beginning of a step is marked."""
         self.current: int | None = None
         """The current step; None between steps."""
         self._wraps_sessions = False
@@ -117,7 +117,7 @@ class Tracer:
             self._guarded(recorder, recorder.finish)
 
     def take(self, step: int) -> None:
-        """Begin recording requested steps, at ``step`` at the earliest, unless a recording is in progress."""
+        """Begin recording requested steps, no earlier than at ``step``, unless a recording is in progress."""
         with self._lock:
             order = self._order
             if order is None or (self.recorder is not None and self.recorder.is_under_way):

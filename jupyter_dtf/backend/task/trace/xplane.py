@@ -9,7 +9,7 @@ functions, and positive ones to sessions, whose RunMetadata contains more.
 
 Operations on a GPU are only in that GPU's plane, which has a line for each stream: each kernel and copy names its
 operation in the stat ``tf_op``, as ``name:Type`` (seen in TensorFlow 2.21 on an H200). All kernels of a function that
-XLA has compiled name the call of this function, and its instruction in the stat ``hlo_op``; the call itself is also in
+XLA has compiled name the call to this function, and its instruction in the stat ``hlo_op``; the call itself is also in
 the host's plane. Kernels of eager operations have no ``tf_op``: the event of their launch, with the same
 ``correlation_id``, is in the line of the thread that executed the operation.
 """

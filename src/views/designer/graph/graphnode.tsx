@@ -138,7 +138,7 @@ function Fold({ data }: { data: LayerNodeData }): React.ReactElement {
       className="jp-dtf-fold"
       tabIndex={-1} // with the keyboard: Enter on the node
       aria-hidden="true"
-      title={open ? trans.__('Fold') : trans.__('Unfold')}
+      title={open ? trans.__('Collapse') : trans.__('Expand')}
       onPointerDown={event => event.stopPropagation()}
       onDoubleClick={event => event.stopPropagation()}
       onClick={event => {
@@ -159,7 +159,7 @@ function Shares({ shares }: { shares: readonly Share[] }): React.ReactElement {
         <span
           key={share.device ?? ''}
           style={{ flexGrow: share.part, ...(share.colour ? { background: share.colour } : {}) }}
-          title={share.device ? `${deviceName(share.device)}, ${formatNumber(100 * share.part)} %` : undefined}
+          title={share.device ? `${deviceName(share.device)}, ${formatNumber(100 * share.part)}%` : undefined}
         />
       ))}
     </div>

@@ -122,8 +122,8 @@ export function PlacementBar(props: {
       atEnd: true,
       element: (
         <>
-          <SmallButton onClick={props.onFold}>{trans.__('Fold all')}</SmallButton>
-          <SmallButton onClick={props.onUnfold}>{trans.__('Unfold all')}</SmallButton>
+          <SmallButton onClick={props.onFold}>{trans.__('Collapse all')}</SmallButton>
+          <SmallButton onClick={props.onUnfold}>{trans.__('Expand all')}</SmallButton>
         </>
       )
     },

@@ -171,7 +171,7 @@ function RangeCard(props: {
   const devices = trans._n('%1 device', '%1 devices', choices.length);
   const words = trans._n('%1 layer', '%1 layers', layers);
   const trouble = problems > 0 ? trans._n('%1 with a problem', '%1 with problems', problems) : '';
-  const hint = open ? trans.__('Fold these devices') : trans.__('Unfold these devices');
+  const hint = open ? trans.__('Collapse these devices') : trans.__('Expand these devices');
   return (
     <div
       className={`jp-dtf-device jp-mod-range${problems > 0 ? ' jp-mod-problem' : ''}`}

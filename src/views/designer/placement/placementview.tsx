@@ -160,7 +160,7 @@ function Placing(
         onUnfold={() => {
           const all = openAll(tree, MOST_SHOWN);
           fold(all.open);
-          setSaid(all.complete ? trans.__('All unfolded') : trans.__('Unfolded as many blocks as can be drawn'));
+          setSaid(all.complete ? trans.__('All expanded') : trans.__('Expanded as many blocks as can be drawn'));
         }}
         tree={tree}
         onFound={found => {

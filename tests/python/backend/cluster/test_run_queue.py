@@ -95,7 +95,7 @@ async def test_one_that_never_fits_is_refused_and_holds_nobody_up() -> None:
     assert await has_settled(*waiting) == [False, False]
     await queue.leave(first)
     assert await has_settled(*waiting) == [True, True]
-    with pytest.raises(Unavailable, match="A trial needs 3 places on one host"):
+    with pytest.raises(Unavailable, match="A trial needs 3 slots on one host"):
         waiting[0].result()
     assert len(waiting[1].result()) == 1
 

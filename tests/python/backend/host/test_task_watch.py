@@ -71,8 +71,8 @@ def test_a_task_that_beats_is_not_frozen_however_long_it_waits() -> None:
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        ("S", "has not answered for 1m 00s and uses no CPU time"),
-        ("D", "has been waiting for a device or a file system for 1m 00s and does not answer"),
+        ("S", "has not responded for 1m 00s and uses no CPU time"),
+        ("D", "has been waiting for a device or a file system for 1m 00s and does not respond"),
     ],
 )
 def test_one_that_neither_beats_nor_computes_is_frozen_after_a_minute(state: str, why: str) -> None:

@@ -130,7 +130,7 @@ def test_it_is_started_again_when_the_disk_has_room(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize(
     ("order", "why"),
-    [("exits", "ended with status 3 while it imported"), ("broken", "could not be imported .* broken")],
+    [("exits", "exited with status 3 while it imported"), ("broken", "could not be imported .* broken")],
 )
 def test_a_fault_of_what_it_imports_is_final(tmp_path: Path, order: str, why: str) -> None:
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""What others have published, within 15 %, and the table of it in the documentation."""
+"""What others have published, within 15%, and the table of it in the documentation."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_trials_share_a_place_and_its_gpu() -> None:
     capped = [PlannedTask("worker", 0, 0, host[0], 2, 0, 1, GpuAssignment(("a0",), 4 * GIB))]
     assert seats(take(capped, (), [("worker", 0)], 1, shares=2)) == [("a", 1, GpuAssignment(("a0",), 2 * GIB))]
     unknown = places_of(plan({"worker": 1}, TWO[:1]))
-    with pytest.raises(Unavailable, match="needs its memory size"):
+    with pytest.raises(Unavailable, match="requires its memory size"):
         take(unknown, (), [("worker", 0)], 1, shares=2)
 
 

@@ -85,7 +85,7 @@ def test_a_run_that_was_taken_for_lost_and_lives_is_not_deleted(hubs: Callable[[
     hub = hubs()
     assert hub.store is not None
     alive = hub.store.run("r2")
-    hub.store.mark_lost("r2", "The cluster did not answer")
+    hub.store.mark_lost("r2", "The cluster did not respond")
     hub.mark("r2", RunPatch(deleted=True))
     assert [run.id for run in hub.runs()] == ["r1"]
     hub.store.write([alive], [])  # its cluster does after all

@@ -74,9 +74,9 @@ def test_it_is_of_the_runs_strategy_unless_another_is_asked_for(strategy: str) -
 
 @pytest.mark.parametrize("fields", [{"strategy": "pipeline"}, {"kind": "program", "strategy": ""}])
 def test_runs_that_are_not_forecast(fields: dict[str, Any]) -> None:
-    with pytest.raises(Conflict, match="A run can be forecast if it trains with one of allreduce, ps, mirrored"):
+    with pytest.raises(Conflict, match="To be forecast, a run must train with one of allreduce, ps, mirrored"):
         run_forecast(record(TWO, **fields), ForecastSettings())
-    with pytest.raises(Conflict, match="has completed 8 steps"):
+    with pytest.raises(Conflict, match="have completed at least 8 steps"):
         run_forecast(RunRecord(RunDescriptor(id="r", name="n", cluster="c", kind="fit")), ForecastSettings())
     assert "can be compared with a forecast" in efficiency(record(TWO, **fields)).findings[0]
 

@@ -92,7 +92,7 @@ def test_a_cluster_elsewhere_that_cannot_be_reached_is_shown_and_kept(monkeypatc
             here.subscribe(lambda: silent.set() if here.cluster("far").silent_s else None)
             await asyncio.wait_for(silent.wait(), left_s())
             assert here.cluster("far").state is ClusterState.RUNNING
-            with pytest.raises(ClusterLost, match="has not answered for .* on node-7, which is another machine"):
+            with pytest.raises(ClusterLost, match="has not responded for .* on node-7, which is another machine"):
                 await here.ready("far")
             with pytest.raises(Unavailable, match="can only be ended on its own machine.*node-7.*remove .*far.json"):
                 await here.stop_cluster("far")

@@ -115,7 +115,7 @@ describe('ForecastView', () => {
     const slider = screen.getByRole('slider');
     expect(slider.getAttribute('aria-valuetext')).toBe('64 tasks; ring: it needs 90 GiB');
     fireEvent.keyDown(slider, { key: 'ArrowLeft' });
-    expect(slider.getAttribute('aria-valuetext')).toBe('8 tasks; ring: 400 examples per second, efficiency 50 %');
+    expect(slider.getAttribute('aria-valuetext')).toBe('8 tasks; ring: 400 examples per second, efficiency 50%');
     const bar = screen.getAllByRole('img').map(node => node.getAttribute('aria-label'));
     expect(bar).toEqual(Array(2).fill('compute 60 ms, exchange, exposed 30 ms, update 10 ms, exchange, hidden 20 ms'));
     fireEvent.click(screen.getByRole('button', { name: 'Copy the table', hidden: true }));
@@ -163,7 +163,7 @@ describe('PlanBox', () => {
     expect(ask).toHaveBeenCalledWith({ examples_per_second: 0, hours: 3, device_hours: 0, examples: 1e6 }, []);
     fireEvent.click(await screen.findByRole('button', { name: 'Open as design' }));
     expect(open).toHaveBeenCalledWith(design);
-    expect(screen.getByRole('row', { name: /ring yes 12 12 1100 92 % 2$/ })).toBeTruthy();
+    expect(screen.getByRole('row', { name: /ring yes 12 12 1100 92% 2$/ })).toBeTruthy();
   });
 });
 
@@ -185,7 +185,7 @@ describe('Efficiency', () => {
       findings: ['Straggler: worker:1 takes 6.1 ms']
     };
     render(<Efficiency report={report} trans={trans} />);
-    expect(screen.getByText(/Efficiency: 93 % of the speed of tasks that never wait for each other/)).toBeTruthy();
+    expect(screen.getByText(/Efficiency: 93% of the speed of tasks that never wait for each other/)).toBeTruthy();
     expect(screen.getByRole('row', { name: /whole step 5(\.0)? ms 6(\.0)? ms \+1(\.0)? ms/ })).toBeTruthy();
     expect(screen.getByRole('row', { name: /input .* – not measured/ })).toBeTruthy();
     expect(screen.getByText('Straggler: worker:1 takes 6.1 ms')).toBeTruthy();

@@ -23,7 +23,7 @@ from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
 HANDSHAKE_S = 10.0
 """The time in seconds within which an incoming connection must authenticate itself."""
 KNOCKING = 200
-"""The maximum number of connections in authentication at a time. If another one arrives, the oldest is closed."""
+"""The maximum number of connections that may be authenticating at a time. If another arrives, the oldest is closed."""
 _BACKLOG = 128
 
 _HELLO = struct.Struct("<4sIH")  # magic, rank in the run, length of the group's name
@@ -249,7 +249,7 @@ def exactly(connected: socket.socket, nbytes: int) -> bytes:
     while len(data) < nbytes:
         more = connected.recv(nbytes - len(data))
         if not more:
-            raise ConnectionAbortedError("The connection has ended")
+            raise ConnectionAbortedError("The connection was closed")
         data += more
     return data
 

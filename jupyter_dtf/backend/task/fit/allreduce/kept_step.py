@@ -1,7 +1,7 @@
 """Contains a training step that can be repeated if it fails halfway because another task is lost.
 
 The weight update is the last part of a step, and is atomic (``GradientSync.whole``). Everything else that a step
-changes is small, and is copied before the step begins. If a call of Keras's train function executes several steps, it
+changes is small, and is copied before the step begins. If a call to Keras's train function executes several steps, it
 may fail after it has applied some updates. For such a call, the variables that updates change are copied as well, and
 the whole call is repeated.
 """
@@ -24,7 +24,7 @@ class KeptStep:
     """Wraps ``step``, the replacement for the model's ``train_step``, and copies the variables that the step changes
     outside of the update.
 
-    ``updated``: a function that returns the variables that updates change. These are also copied if a call of Keras's
+    ``updated``: a function that returns the variables that updates change. These are also copied if a call to Keras's
     train function executes several steps.
     """
 
@@ -36,7 +36,7 @@ class KeptStep:
         self._copy: Callable[[], Any] = lambda: None
         self._pairs: list[tuple[Any, tf.Variable]] | None = None
         self.is_under_way = False
-        """Whether a call of Keras's train function has begun but not completed. It remains true if the call raises an
+        """Whether a call to Keras's train function has begun but not completed. It remains true if the call raises an
         exception.
         """
 

@@ -186,7 +186,7 @@ class Fit:
         self._state = State(weights, self._metrics, sync, reducer, self._between, batch_logs=batch_logs)
         if (reducer.size > 1 or self._accumulates) and model.jit_compile:
             model.jit_compile = False
-            ctx.note("info", "XLA is not used", "jit_compile=True is ignored: sums over tasks are not XLA operations")
+            ctx.note("info", "XLA is not used", "jit_compile=True is ignored: XLA cannot compile collectives")
         self._own = callbacks_here(job.callbacks, ctx.is_chief, model)
         self._history = history_of(self._own)
         if job.check and (replicas or reducer.size) > 1:

@@ -1,7 +1,7 @@
 """Runs a function once per replica, in lockstep.
 
 After ``optimizer.apply``, a training step needs the variables as updated with the mean gradient of all replicas.
-Therefore, each replica's part of the step runs in its own thread up to a meeting, where it waits for all other
+Therefore, each replica's part of the step runs in its own thread up to a barrier, where it waits for all other
 replicas; the caller's thread then merges their values, and the replicas continue with the result. Only one of the
 threads runs at a time, in the order of the replicas, so operations are created in the same order every time.
 (``tf.distribute`` runs its own replicas in the same way.)
@@ -57,7 +57,9 @@ class Lockstep:
                 if all(ended):
                     return [replica.value for replica in self._replicas]
                 if any(ended):
-                    raise InvalidInput("`model`: train_step must be the same on every replica, got one that ends early")
+                    raise InvalidInput(
+                        "`model`: train_step must make the same calls on every replica, got one that ends early"
+                    )
                 merged = self._replicas[0].merge([replica.value for replica in self._replicas])
                 for replica in self._replicas:
                     replica.value = merged
@@ -102,8 +104,8 @@ class _Abandoned(BaseException):
 
 
 class _Replica:
-    """One replica and its thread. ``value``: the value that the replica hands over at a meeting or returns, or the
-    meeting's result.
+    """One replica and its thread. ``value``: the value that the replica hands over at a barrier or returns, or the
+    merged value.
 
     ``held``: the attributes of the shared objects when the replica last ran; None if there are no other replicas.
     """
@@ -138,7 +140,7 @@ class _Replica:
         return self.value
 
     def abandon(self) -> None:
-        """End the replica's thread, even if it is waiting at a meeting."""
+        """End the replica's thread, even if it is waiting at a barrier."""
         if not self.ended:
             self._abandoned = True
             self.resume()

@@ -16,7 +16,7 @@ from .wire import Channel
 
 
 class KeptPart:
-    """A snapshot of the variables that this task holds, taken by the last call of ``take``."""
+    """A snapshot of the variables that this task holds, taken by the last call to ``take``."""
 
     def __init__(self) -> None:
         self._snapshots = Snapshots()

@@ -9,7 +9,7 @@ from .messages import Place, Start, Started
 
 @dataclass
 class Visit:
-    """A connection from a worker's process. It ends at the latest when another process of the same worker connects."""
+    """A connection from a worker's process. It ends no later than when another process of the worker connects."""
 
     rank: int
     is_over: bool = False

@@ -101,7 +101,9 @@ class Server:
         the wait.
         """
         self._stuck = ""
-        """Why no worker can go on; empty if they can. Each worker is told, and its disconnection is no loss then."""
+        """Why no worker can continue; empty if they can. Each worker is notified, and its disconnection then does not
+        count as a loss.
+        """
         self._part = KeptPart()
         self._moving: npt.NDArray[np.float64] | None = None
         self._moving_workers = 0

@@ -1,7 +1,7 @@
 """The transport of messages between workers and ``ps`` tasks.
 
-A message consists of a word (a msgpack struct) and a payload (the bytes of arrays). Between tasks on one machine, words
-are sent through a Unix socket and payloads through a file in shared memory, one for each direction: the two sides
+A message consists of a msgpack struct and a payload (the bytes of arrays). Between tasks on one machine, structs are
+sent through a Unix socket and payloads through a file in shared memory, one for each direction: the two sides
 alternate, so a file has been read before it is written again. Across machines, both are sent over TCP.
 
 Both sides prove knowledge of the run's secret by HMAC over fresh nonces before anything else is read. Across machines,
@@ -54,7 +54,7 @@ class Channel:
         self._out, self._in = _Memory(out), _Memory(into)
 
     def send(self, word: AnyWord, *arrays: npt.NDArray[Any]) -> None:
-        """Send a word with the bytes of arrays, each starting at a multiple of 64.
+        """Send a struct with the bytes of arrays, each starting at a multiple of 64.
 
         Raises OSError if the other side has disconnected.
         """
@@ -71,9 +71,9 @@ class Channel:
             self._connection.send_bytes(blob.data)
 
     def receive(self) -> tuple[AnyWord, Bytes]:
-        """Return the next word and its payload, which may be memory that the next message overwrites.
+        """Return the next struct and its payload, which may be memory that the next message overwrites.
 
-        Raises EOFError or OSError if the other side has disconnected, and msgspec.MsgspecError for an invalid word.
+        Raises EOFError or OSError if the other side has disconnected, and msgspec.MsgspecError for an invalid struct.
         """
         data = self._connection.recv_bytes()
         (length,) = _LENGTH.unpack_from(data)

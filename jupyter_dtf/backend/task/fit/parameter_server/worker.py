@@ -173,7 +173,7 @@ class Worker:
         self._own = own = callbacks_here(job.callbacks, ctx.is_chief, model)
         if model.jit_compile:
             model.jit_compile = False
-            ctx.note("info", "XLA is not used", "jit_compile=True is ignored: an exchange is not an XLA operation")
+            ctx.note("info", "XLA is not used", "jit_compile=True is ignored: XLA cannot compile exchanges")
         with ExitStack() as stack:
             if job.check and self._reducer.size > 1:
                 stack.enter_context(hooked(model, train_step=clipping.watched(model, ctx)))

@@ -183,7 +183,7 @@ class MemoryMap(StoredArray):
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         array: Any = np.ndarray(self.whole, self.stored_dtype, self._map, self.offset, self.strides)
         if self.digest_of(array) != self.digest:
-            raise ValueError("its data are different")
+            raise ValueError("its data is different")
         return array
 
     def __getstate__(self) -> dict[str, Any]:

@@ -244,10 +244,10 @@ def _connected(path: str, request: PassRequest) -> socket.socket:
 def _received(connection: socket.socket) -> Any:
     length = bytearray(LENGTH.size)
     if not feed_wire.read_exactly(connection, memoryview(length)):
-        raise ConnectionError("the connection has ended")
+        raise ConnectionError("the connection was closed")
     body = np.empty(LENGTH.unpack(length)[0], np.uint8).data
     if len(body) and not feed_wire.read_exactly(connection, body):
-        raise ConnectionError("the connection has ended")
+        raise ConnectionError("the connection was closed")
     return unpack(body)
 
 

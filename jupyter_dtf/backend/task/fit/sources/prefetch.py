@@ -115,7 +115,7 @@ class Ahead:
 
 
 class _Child:
-    """A child process that computes results for one thread. It ends at the latest when its parent ends."""
+    """A child process that computes results for one thread. It ends no later than its parent."""
 
     def __init__(self, call: Callable[[Any], Any], begin: Callable[[int], object], worker: int) -> None:
         forks = multiprocessing.get_context("fork")

@@ -321,10 +321,10 @@ describe('ClusterView', () => {
         })
       }
     );
-    expect(screen.getByText('predicted step 184 ms · bubble 14 % · fits')).toBeTruthy();
-    fireEvent.click(screen.getByRole('button', { name: 'Task worker:0, needs 75 % of its memory' }));
+    expect(screen.getByText('predicted step 184 ms · bubble 14% · fits')).toBeTruthy();
+    fireEvent.click(screen.getByRole('button', { name: 'Task worker:0, needs 75% of its memory' }));
     expect(screen.getByText('1.5 / 2.0 GiB')).toBeTruthy();
-    expect(screen.getByText('24 %')).toBeTruthy();
+    expect(screen.getByText('24%')).toBeTruthy();
   });
 
   it('lives: load and memory of hosts, states of tasks', () => {
@@ -340,7 +340,7 @@ describe('ClusterView', () => {
       }
     );
     const card = within(screen.getByRole('listitem', { name: 'Host a' }));
-    expect(card.getByText('50 % CPU')).toBeTruthy();
+    expect(card.getByText('50% CPU')).toBeTruthy();
     expect(card.getByRole('progressbar', { name: 'Memory in use: 1.2 / 4.0 GiB' })).toBeTruthy();
     expect(within(task('worker:0')).getByRole('img', { name: 'failed' })).toBeTruthy();
     expect(screen.getByRole('button', { name: 'Task worker:1, assigned to a CPU' })).toBeTruthy();

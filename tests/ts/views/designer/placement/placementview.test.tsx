@@ -70,7 +70,7 @@ describe('DeviceStrip', () => {
     const { rerender } = render(strip(false));
     const first = screen.getByRole('option', { name: 'worker:0 CPU:0, 3 layers' });
     expect(first.textContent).toContain('1.0 / 2.0 GiB');
-    expect(first.textContent).toContain('25 %');
+    expect(first.textContent).toContain('25%');
     expect(screen.getByRole('option', { name: 'worker:1 CPU:0, 0 layers, too large' }).className).toContain('problem');
     rerender(strip(true));
     expect(document.activeElement).toBe(first);
@@ -106,11 +106,11 @@ describe('a placement over 512 devices', () => {
     const names = () => screen.getAllByRole('option').map(card => card.getAttribute('aria-label'));
     expect(names()).toHaveLength(1 + 16);
     expect(names()[0]).toBe('worker:100 CPU:0, 0 layers, too large');
-    expect(names()[1]).toBe('worker:0–31, 32 devices, 3 layers, Unfold these devices');
+    expect(names()[1]).toBe('worker:0–31, 32 devices, 3 layers, Expand these devices');
     fireEvent.click(screen.getAllByRole('option')[1]!);
     expect(names()).toHaveLength(1 + 16 + 32);
     expect(names()[2]).toBe('worker:0 CPU:0, 3 layers');
-    const range = screen.getByRole('option', { name: 'worker:0–31, 32 devices, 3 layers, Fold these devices' });
+    const range = screen.getByRole('option', { name: 'worker:0–31, 32 devices, 3 layers, Collapse these devices' });
     range.focus();
     fireEvent.keyDown(range, { key: 'ArrowRight' });
     fireEvent.keyDown(document.activeElement!, { key: 'Enter' });
@@ -133,7 +133,7 @@ describe('a placement over 512 devices', () => {
     const rows = [...container.querySelectorAll('.jp-dtf-gantt-names span')].map(row => row.textContent);
     expect(rows.length).toBeLessThanOrEqual(24);
     expect(rows[0]).toBe('worker:0–21');
-    expect(container.querySelector('svg title')?.textContent).toBe('worker:0–21: 22 devices, busy 50 % of the step');
+    expect(container.querySelector('svg title')?.textContent).toBe('worker:0–21: 22 devices, busy 50% of the step');
     const legend = render(
       <Legend colourBy="device" devices={many} colours={colours} calibrated={false} trans={trans} />
     );
@@ -326,7 +326,7 @@ describe('Forecast', () => {
       />
     );
     const { rerender } = render(forecast({ ...traced, steps }));
-    expect(screen.getByText('predicted step 200 ms · bubble 14 % · fits')).toBeTruthy();
+    expect(screen.getByText('predicted step 200 ms · bubble 14% · fits')).toBeTruthy();
     expect(
       screen.getByText(
         'measured step 210 ms: the median of 96 steps, half of them from 200 ms to 220 ms · without the first 4 · ' +

@@ -78,7 +78,7 @@ def test_another_file_of_that_path_is_refused(tmp_path: Path) -> None:
     assert isinstance(found, MemoryMap)
     mapped[9] = 5
     rule = r"must be on every host of the cluster under the same path.*numbers.raw on "
-    with pytest.raises(InvalidInput, match=rule + r".*its data are different.*np.array\(\.\.\.\)"):
+    with pytest.raises(InvalidInput, match=rule + r".*its data is different.*np.array\(\.\.\.\)"):
         found[2:].read([0])
     (tmp_path / "numbers.raw").unlink()
     with pytest.raises(InvalidInput, match=rule + ".*FileNotFoundError"):
