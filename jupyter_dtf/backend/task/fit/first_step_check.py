@@ -294,7 +294,7 @@ class Guard:
             "warning",
             WARNING,
             f"The change to {path} in the first step on {self._parts.count} shares of the batch differs by "
-            f"{apart:.0%} from the change in one process on the whole batch. These parts may be the cause: {own}. A "
+            f"{apart:.1%} from the change in one process on the whole batch. These parts may be the cause: {own}. A "
             "loss or a layer must process each example independently; one that compares the examples of a batch sees "
             "only a share of it. dtf.allgather gathers the outputs of all tasks; the loss of a dtf.Pipeline always "
             "sees the whole batch. check=False turns this comparison off",
