@@ -114,6 +114,8 @@ class RepeatedStep:
         with ExitStack() as stack:
             for layer in self.model._flatten_layers():
                 generators = list(layer._seed_generators)
+                if isinstance(layer, keras.layers.AugMix):
+                    raise ValueError(f"{layer.name} uses Python's random numbers, which cannot be repeated")
                 if generators and not _is_kerass(layer):
                     raise ValueError(f"{type(layer).__name__} draws random numbers, which differ between the tasks")
                 if generators or isinstance(layer, keras.layers.BatchNormalization):
