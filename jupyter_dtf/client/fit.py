@@ -23,7 +23,7 @@ from ..backend.task.fit.pipeline.checks import checked_layers
 from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
 from ..backend.task.fit.strategies import validate
-from ..backend.task.model import keras_io
+from ..backend.task.model import changed_attributes, keras_io
 from ..backend.task.model.model_state import give_more, give_own
 from ..backend.task.model.questions import difference
 from ..errors import InvalidInput, ModelDiffers
@@ -33,7 +33,7 @@ from ..schema.origin import Origin, Source
 from ..schema.placement import Placement
 from ..schema.restart import Restart
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
-from . import pipeline_placement
+from . import pipeline_placement, trained_weights
 from .fit_arguments import (
     check_count,
     check_frequency,
@@ -180,7 +180,7 @@ class PreparedFit:
         """
         model = self.take(found)
         model.optimizer.finalize_variable_values(model.trainable_variables)  # as Keras does at the end of training
-        _give_history(model, dict(history), epoch)
+        _give_history(model, dict(history), epoch, self._callbacks)
         if self._callbacks:
             names = ", ".join(type(callback).__name__ for callback in self._callbacks)
             warnings.warn(
@@ -197,11 +197,13 @@ class PreparedFit:
         """
         self._result = result
         if self._model is not None:
-            _restore(self._model, result)
+            _restore(self._model, result, self._callbacks)
+            trained_weights.remember(self._model)
         if self._callbacks:
             pickles = Pickles(self._trained, dict(enumerate(self._callbacks)))
             for callback, attributes in zip(self._callbacks, pickles.loads(result.callbacks), strict=True):
                 vars(callback).update(attributes)
+                callback.set_params(result.params)
                 if self._model is not None:
                     callback.set_model(self._model)
         if self._model is not None:
@@ -249,7 +251,7 @@ class PreparedFit:
         if self._model is None:
             assert self._result is not None
             model = self._source()
-            _restore(model, self._result)
+            _restore(model, self._result, self._callbacks)
             self._model = model
         return self._model
 
@@ -316,9 +318,11 @@ def prepare(
     warn_of_changes_outside(own)
     if isinstance(data, BatchSource) and data.is_copied:
         warn_of_copies(own, model, x)
+    if isinstance(packed_model := _packed(model), keras_io.PackedModel):
+        trained_weights.warn_of_changes(model)
     chosen, design = pipeline_placement.with_placement(parse_strategy(strategy))
     job = FitJob(
-        model=_packed(model),
+        model=packed_model,
         data=data,
         validation_data=validation,
         batch_size=batch_size,
@@ -383,8 +387,8 @@ def _packed(model: Any) -> keras_io.PackedModel | Callable[[], Any]:
     return keras_io.pack(model)
 
 
-def _restore(model: Any, result: FitResult) -> None:
-    if not model.built:
+def _restore(model: Any, result: FitResult, callbacks: list[Any]) -> None:
+    if not model.built or (result.weights and not model.weights):  # build() only marks some subclasses as built
         keras_io.build(model, result.batch)
     give_own(model, result.more)
     keras_io.assign(model.weights, result.weights, "weights")
@@ -393,15 +397,21 @@ def _restore(model: Any, result: FitResult) -> None:
             model.optimizer.build(model.trainable_variables)
         keras_io.assign(model.optimizer.variables, result.optimizer, "optimizer variables")
     give_more(model, result.more)
-    _give_history(model, result.history, result.epoch)
+    changed_attributes.give(model, result.attributes)
+    model.stop_training = result.stop_training
+    _give_history(model, result.history, result.epoch, callbacks).set_params(result.params)
 
 
-def _give_history(model: Any, values: dict[str, list[float]], epoch: list[int]) -> None:
+def _give_history(model: Any, values: dict[str, list[float]], epoch: list[int], callbacks: list[Any]) -> Any:
+    """Set the model's history, which is the caller's own ``History`` callback if there is one. Return it."""
     import keras
 
-    history = keras.callbacks.History()
+    own = (callback for callback in callbacks if isinstance(callback, keras.callbacks.History))
+    history = next(own, None) or keras.callbacks.History()
     history.history, history.epoch = values, epoch
+    history.set_model(model)
     model.history = history
+    return history
 
 
 def _ask(model: Any, result: FitResult) -> None:

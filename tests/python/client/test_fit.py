@@ -19,6 +19,7 @@ import pytest
 from jupyter_dtf.backend.task.fit.callback_pickles import Pickles
 from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult
 from jupyter_dtf.backend.task.model import keras_io
+from jupyter_dtf.client import trained_weights
 from jupyter_dtf.client.fit import PreparedFit, prepare
 from jupyter_dtf.client.keras_settings import limited
 from jupyter_dtf.errors import InvalidInput, Unavailable
@@ -382,6 +383,19 @@ def test_what_several_tasks_cannot_do_is_refused() -> None:
     model.compile("sgd", keras.losses.MeanSquaredError(reduction=None))
     with pytest.raises(InvalidInput, match="reduction=None"):
         prepare(model, X, X[:, :1])
+
+
+def test_weights_that_were_frozen_without_compiling_again_are_told_of() -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    prepare(model, X, X[:, :1])
+    trained_weights.remember(model)
+    prepare(model, X, X[:, :1])
+    model.layers[0].trainable = False
+    with pytest.warns(UserWarning, match="Which weights are trainable has changed since the last fit"):
+        prepare(model, X, X[:, :1])
+    model.compile("sgd", "mse")
+    prepare(model, X, X[:, :1])
 
 
 def test_a_class_that_overrides_fit_must_take_what_tasks_pass() -> None:

@@ -30,7 +30,7 @@ class BetweenBatches:
 
     def __init__(self, weights: Weights, packed: PackedCallbacks) -> None:
         self._weights = weights
-        self._is_needed = packed.between_batches and weights.reducer.size > 1
+        self._is_needed = packed.between_batches and weights.are_shared
         self._watches = False
         self._assigned: set[int] = set()
 

@@ -61,7 +61,7 @@ class First(keras.callbacks.Callback):
     def __init__(self, state: State, has_callbacks: bool) -> None:
         super().__init__()
         self._state = state
-        self._compares = has_callbacks and state.reducer.size > 1 and state.reducer.rank == 0
+        self._compares = has_callbacks and state.weights.are_shared and state.reducer.rank == 0
 
     def _begin(self, may_change_weights: bool = False) -> None:
         self._state.metrics.alone = True
@@ -146,7 +146,7 @@ class Last(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._state.metrics.alone = False
-        if self._state.reducer.size > 1:
+        if self._state.reducer.size > 1 or (self._state.weights.are_shared and self._job.callbacks):
             self._state.weights.from_chief()
             if self._job.callbacks:  # BackupAndRestore sets the initial epoch
                 (epoch,) = self._state.reducer.broadcast([np.asarray(self.model._initial_epoch or 0)])
@@ -282,7 +282,7 @@ class Last(keras.callbacks.Callback):
         does. A collective.
         """
         state = self._state
-        if not self._job.callbacks or state.reducer.size == 1:
+        if not self._job.callbacks or not state.weights.are_shared:
             return
         changed = state.reducer.rank == 0 and state.checksum != state.weights.checksum_with_copies()
         if state.reducer.sum(np.asarray([float(changed)]))[0]:
@@ -294,7 +294,7 @@ class Last(keras.callbacks.Callback):
         """
         state, model = self._state, self.model
         stop = bool(model.stop_training or self._ctx.should_stop)
-        if state.reducer.size == 1:
+        if not state.weights.are_shared:
             model.stop_training = stop
             return
         rate: Any = getattr(model.optimizer, "learning_rate", None)

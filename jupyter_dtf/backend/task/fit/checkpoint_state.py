@@ -37,6 +37,8 @@ class Part:
     callbacks: list[bytes]
     moving: list[Any] | None = None
     metrics: list[Any] | None = None
+    held: list[Any] | None = None
+    """The values of ``held_variables``. None in checkpoints of earlier versions."""
 
 
 @dataclass
@@ -95,6 +97,7 @@ class Begin:
             callbacks=chiefs.callbacks if rank == 0 else [],
             moving=mean_of([part.moving for part in parts]),
             metrics=_total([part.metrics for part in parts], rank),
+            held=chiefs.held,
         )
 
 

@@ -32,7 +32,7 @@ from ..checkpoint.shards import Contents, Owners, Sharded
 from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.primitive import Reducer
-from ..model.model_state import seed_states
+from ..model.model_state import held_variables, seed_states
 from .callback_pickles import Pickles
 from .callbacks import Last, pickles_of
 from .checkpoint_state import (
@@ -111,6 +111,9 @@ class Resuming(keras.callbacks.Callback):
     """A callback that runs after the caller's callbacks and before ``Last``, and restores the state of the whole
     training run.
 
+    If training resumes within an epoch, Keras tells the caller's callbacks again that the epoch begins. Whatever they
+    then do to the model, to the optimizer and to their own attributes is undone, because the checkpoint contains it.
+
     ``has_lived``: whether the callbacks and the history have existed since training began, and therefore keep their
     state.
     """
@@ -129,6 +132,9 @@ class Resuming(keras.callbacks.Callback):
         self._own = training.own
         self._history = training.history
         self._load = training.load
+        self.before = _BeforeEpoch(self)
+        """A callback that runs before those of the caller."""
+        self._values: list[tuple[Any, Any]] | None = None
         for callback in () if has_lived else training.own:
             if isinstance(callback, keras.callbacks.CSVLogger):
                 callback.append = True
@@ -136,15 +142,12 @@ class Resuming(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         begin, state = self._begin, self._begin.state
-        part = begin.part(self._reducer.rank, self._reducer.size)
         if self._stored is not None:
             restore(begin, self._stored, self.model, self._optimizers)
             self._load()
             self._stored = None
         if not self._has_lived:
-            pickles = pickles_of(self._packed, self._ctx.is_chief, self.model, self._own)
-            for callback, held in zip(self._own, part.callbacks, strict=False):
-                give_attributes(callback, held, pickles)
+            self._give_attributes()
             self._history.history = {name: list(values) for name, values in state.history.items()}
             self._history.epoch = list(state.history_epochs)
         self.model._initial_epoch = begin.info.epoch
@@ -161,6 +164,46 @@ class Resuming(keras.callbacks.Callback):
             found = f"with the state of {begin.of}. No step is lost" if begin.of else begin.info.path
             joint = ", " if begin.of else ": "
             self._ctx.note("info", f"{CONTINUES} {begin.info.step}", f"From {where}{joint}{found}")
+
+    def _give_attributes(self) -> None:
+        """Give the caller's callbacks the attributes that they had when the checkpoint was written."""
+        pickles = pickles_of(self._packed, self._ctx.is_chief, self.model, self._own)
+        part = self._begin.part(self._reducer.rank, self._reducer.size)
+        for callback, held in zip(self._own, part.callbacks, strict=False):
+            give_attributes(callback, held, pickles)
+
+    def remember(self, epoch: int) -> None:
+        """Remember the model and the optimizer if ``epoch`` had begun before the checkpoint was written."""
+        hears = any(_overrides(callback, "on_epoch_begin") for callback in self._own)
+        if hears and not self._has_lived and self._begin.info.step_in_epoch and epoch == self._begin.info.epoch:
+            held = {id(v): v for v in self.model.variables}
+            for optimizer in self._optimizers:
+                rate = getattr(optimizer, "learning_rate", None)
+                rates = [rate] if isinstance(rate, keras.Variable) else []
+                held |= {id(v): v for v in [*optimizer.variables, *rates]}
+            self._values = [(variable, variable.numpy()) for variable in held.values()]
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        values, self._values = self._values, None
+        if values is None:
+            return
+        for variable, value in values:
+            variable.assign(value)
+        self._give_attributes()
+
+
+class _BeforeEpoch(keras.callbacks.Callback):
+    def __init__(self, resuming: Resuming) -> None:
+        super().__init__()
+        self._resuming = resuming
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._resuming.remember(epoch)
+
+
+def _overrides(callback: Any, hook: str) -> bool:
+    """Return whether a callback has code for a hook: LambdaCallback sets it on the instance."""
+    return hook in vars(callback) or getattr(type(callback), hook, None) is not getattr(keras.callbacks.Callback, hook)
 
 
 class Saving(keras.callbacks.Callback):
@@ -413,6 +456,7 @@ class Saving(keras.callbacks.Callback):
             numpy_random=np.random.get_state(),
             python_random=random.getstate(),
             callbacks=[attributes(callback, pickles) for callback in self._own],
+            held=[files.taken(variable) for variable in held_variables(self.model, of_metrics=is_within)],
         )
         if is_within:
             part.moving = [files.taken(variable) for variable in self.model.non_trainable_weights]
@@ -431,3 +475,5 @@ class Saving(keras.callbacks.Callback):
             assign(self.model.non_trainable_weights, part.moving)
         if part.metrics is not None:
             assign(metric_variables(self.model), part.metrics)
+        if part.held is not None:
+            assign(held_variables(self.model, of_metrics=part.metrics is not None), part.held)

@@ -200,6 +200,11 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> Task
         return TaskData(no_batches(adapter), None, 0)
     dataset = parts[0].concatenate(parts[1]) if len(parts) > 1 else parts[0]
     steps = sum(int(part.cardinality()) for part in parts)
+    executed = int(model.steps_per_execution)
+    if executed > 1:
+        # Keras takes whole executions from the iterator, which must therefore end after the last batch.
+        wanted = job.validation_steps or steps
+        return TaskData(dataset.take(-(-wanted // executed) * executed).with_options(unchanged_options()), None, None)
     steps = min(steps, job.validation_steps or steps)
     return TaskData(dataset.repeat().with_options(unchanged_options()), steps, steps)
 

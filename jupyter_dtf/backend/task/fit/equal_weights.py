@@ -24,6 +24,9 @@ class Weights:
     ``beside``: the chief's copies of variables that another process trains. Callbacks may change these copies.
     """
 
+    held_elsewhere = False
+    """Whether processes other than the tasks hold the weights."""
+
     def __init__(self, variables: list[Any], reducer: Reducer, ctx: Any, beside: list[Any] | None = None) -> None:
         self.variables = variables
         self._beside = beside or []
@@ -31,6 +34,11 @@ class Weights:
         self._ctx = ctx
         self.checks = 0
         self._told = ""
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether other processes need to know of changes that callbacks make on the chief."""
+        return self.reducer.size > 1 or self.held_elsewhere
 
     def checksum(self) -> int:
         """Return a CRC-32 of all variables, which almost certainly changes if any bit of any variable changes."""

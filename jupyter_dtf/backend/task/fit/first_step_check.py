@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from ....errors import Unavailable
+from ..model.changed_attributes import put_back, values_of
 from ..model.model_state import seed_states
 from .job import FitJob
 from .metric_check import Differing, differing_metrics
@@ -123,7 +124,7 @@ class Guard:
         self._float32_limit = LIMIT if steps == 1 else SEVERAL_LIMIT
         self._fetch()
         step = self._step
-        after = step.values()
+        after, attributes = step.values(), values_of(self._model)
         states: list[Any] = []
         metrics: list[Differing] = []
         try:
@@ -145,6 +146,7 @@ class Guard:
             return
         finally:
             step.assign(after)
+            put_back(self._model, attributes)
         if self._own:
             self._judge(before, after, alone, gradients)
         for variable in states:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ....schema.checkpoint import Checkpoint
 from ....schema.strategy import AllReduce, Strategy
+from ..model.changed_attributes import ChangedAttributes
 from ..model.keras_io import PackedModel
 from ..model.model_state import ExtraState
 from ..model.questions import Question
@@ -139,5 +140,11 @@ class FitResult:
     """
     more: ExtraState = field(default_factory=ExtraState)
     """The model's state other than its weights."""
+    attributes: dict[int, ChangedAttributes] = field(default_factory=dict)
+    """The plain attributes of the model and its custom layers that have changed, keyed by the layer's position."""
+    params: dict[str, Any] = field(default_factory=dict)
+    """Keras's ``params`` of the callbacks."""
+    stop_training: bool = False
+    """The model's ``stop_training`` at the end."""
     question: Question | None = None
     """An input with which the model was called at the end of training, and the model's output."""

@@ -15,12 +15,13 @@ import tensorflow as tf
 from keras.src.backend.tensorflow import trainer
 
 from ....schema.strategy import InGraph
+from ..model import changed_attributes
 from ..model.model_state import take_more
 from ..model.questions import ask
 from ..trace.callback import trace_callbacks
 from .batched import check_batched
 from .callbacks import Last, attributes_of, pickles_of
-from .checkpoints import Saving
+from .checkpoints import Resuming, Saving
 from .compiled_model import Unchanged
 from .data import Skip, TaskData
 from .failed_batch import BatchPlace
@@ -61,6 +62,7 @@ class KerasFit:
         self._skip = skip
         self._history = history or history_of(own)
         self._again = again
+        self._attributes: changed_attributes.Values = {}
         record = [] if self._history in own else [self._history]
         last = last if isinstance(last, list) else [last]
         is_stream = isinstance(job.data, BatchSource) and job.data.continues
@@ -69,12 +71,16 @@ class KerasFit:
         done = counted.step - counted.step_in_epoch if counted is not None else 0
         self._theirs = [*trace_callbacks(ctx.tracer, done), *own, *record]
         self._callbacks = [first, *self._theirs, *last]
+        resuming = next((each for each in last if isinstance(each, Resuming)), None)
+        if resuming is not None:
+            self._callbacks.insert(1, resuming.before)
         if guard is not None:
             self._callbacks = [first, guard.after, *self._callbacks[1:], guard.before]
 
     def __call__(self, model: Any, validation: TaskData | None) -> None:
         """Train the model. Raises any exception that the caller's code raises."""
         job, data = self._job, self._data
+        self._attributes = changed_attributes.values_of(model)
         arguments = {"model": model, "epochs": job.epochs, "steps": data.length, "verbose": 0}
         place = BatchPlace(
             f"{name_of(job.data)} in x", f"{name_of(job.validation_data)} in validation_data", model.steps_per_execution
@@ -137,6 +143,9 @@ class KerasFit:
             callbacks=attributes_of(self._own, pickles_of(self._job.callbacks, True, model, self._own), self._ctx),
             updates=updates or {},
             more=take_more(model),
+            attributes=changed_attributes.changes(model, self._attributes),
+            params={name: value for name, value in (self._history.params or {}).items() if name != "model"},
+            stop_training=bool(model.stop_training),
             question=ask(model, arrays, spec) if self._job.check else None,
         )
 

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ..model.model_state import held_variables
 from .gradient_sync import optimizers_of
 from .models import seed_of_task
-from .own_parts import leaves
 from .replaced_attributes import hooked, unhooked
 from .steps import batch_size
 
@@ -53,7 +53,7 @@ class RepeatedStep:
         self.parts = parts
         self._optimizers = optimizers_of(model)
         slots = [variable for optimizer in self._optimizers for variable in optimizer.variables]
-        variables = [*model.variables, *model.metrics_variables, *slots, *_beside(model)]
+        variables = [*model.variables, *model.metrics_variables, *slots, *held_variables(model)]
         self.variables: list[Any] = list({id(v): v for v in variables}.values())
         """All variables that a step may change."""
 
@@ -122,14 +122,6 @@ class RepeatedStep:
                     call = _by_share(layer.call, generators, shares, self.parts.in_turn)
                     stack.enter_context(hooked(layer, call=call))
             yield
-
-
-def _beside(model: Any) -> list[Any]:
-    """Return the ``tf.Variable`` objects held by the user's layers, metrics and losses."""
-    metrics = [*model.metrics, *(inner for metric in model.metrics for inner in getattr(metric, "metrics", ()))]
-    owners = [*model._flatten_layers(), *metrics, *leaves(getattr(model, "loss", None))]
-    held = [value for owner in owners if hasattr(owner, "__dict__") for value in leaves(list(vars(owner).values()))]
-    return [value for value in held if isinstance(value, tf.Variable)]
 
 
 def _noting_apply(optimizer: Any, gradients: dict[int, Any], grads: Any, trainable_variables: Any = None) -> Any:

@@ -58,6 +58,8 @@ class TrainStep:
             if sync.outside is not None:
                 stack.enter_context(sync.outside.watched(self._lookups.provenance))
             outputs = self._step(data)
+            if not sync.applied and not self._model.trainable_variables:
+                self._model.optimizer.apply([], [])  # Keras applies nothing, but the tasks have to agree
         if not sync.applied:
             raise InvalidInput(
                 "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "

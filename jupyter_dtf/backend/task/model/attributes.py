@@ -23,7 +23,7 @@ class Attributes:
     def set_on(self, obj: Any) -> None:
         """Set those attributes of an object that are missing or differ."""
         for name, value in self.values.items():
-            if name not in vars(obj) or (_is_plain(vars(obj)[name]) and not _same(vars(obj)[name], value)):
+            if name not in vars(obj) or (is_plain(vars(obj)[name]) and not same(vars(obj)[name], value)):
                 setattr(obj, name, value)
 
 
@@ -34,11 +34,11 @@ def plain_attributes(obj: Any) -> Attributes:
     is_layer = isinstance(obj, keras.layers.Layer)
     values = {}
     for name, value in vars(obj).items():
-        if name in names_of_keras() or name.startswith("__") or not _is_plain(value):
+        if name in names_of_keras() or name.startswith("__") or not is_plain(value):
             continue
         if is_layer and isinstance(value, bool):
             continue  # usually a flag for something that a rebuilt layer has not created yet
-        values[name] = _bare(value)
+        values[name] = bare(value)
     return Attributes(values)
 
 
@@ -54,34 +54,34 @@ def names_of_keras() -> frozenset[str]:
     return frozenset(name for base in bases if base is not None for name in vars(base))
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Return whether a value is a number, a string, an array, or a container of plain values."""
     if isinstance(value, dict):
-        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
+        return all(is_plain(key) and is_plain(item) for key, item in value.items())
     if isinstance(value, (list, tuple, set, frozenset)):
-        return all(_is_plain(item) for item in value)
+        return all(is_plain(item) for item in value)
     return isinstance(value, (*_SCALARS, np.ndarray))
 
 
-def _bare(value: Any) -> Any:
+def bare(value: Any) -> Any:
     """Convert containers to Python's own types: Keras uses its own types for attributes of layers."""
     if isinstance(value, dict):
-        return {key: _bare(item) for key, item in value.items()}
+        return {key: bare(item) for key, item in value.items()}
     for kind in (list, set, frozenset):
         if isinstance(value, kind):
-            return kind(_bare(item) for item in value)
+            return kind(bare(item) for item in value)
     if type(value) is tuple:
-        return tuple(_bare(item) for item in value)
+        return tuple(bare(item) for item in value)
     return value
 
 
-def _same(ours: Any, theirs: Any) -> bool:
+def same(ours: Any, theirs: Any) -> bool:
+    """Return whether two plain values are equal and of the same types."""
     if isinstance(theirs, dict):
-        return (
-            isinstance(ours, dict) and ours.keys() == theirs.keys() and all(_same(ours[k], theirs[k]) for k in theirs)
-        )
+        return isinstance(ours, dict) and ours.keys() == theirs.keys() and all(same(ours[k], theirs[k]) for k in theirs)
     if isinstance(theirs, (list, tuple)):
         alike = isinstance(ours, tuple) == isinstance(theirs, tuple) and isinstance(ours, (list, tuple))
-        return alike and len(ours) == len(theirs) and all(map(_same, ours, theirs))
+        return alike and len(ours) == len(theirs) and all(map(same, ours, theirs))
     if isinstance(ours, np.ndarray) or isinstance(theirs, np.ndarray):
         return type(ours) is type(theirs) and ours.dtype == theirs.dtype and bool(np.array_equal(ours, theirs))
     if isinstance(theirs, (set, frozenset)):

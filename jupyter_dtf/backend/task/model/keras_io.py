@@ -84,6 +84,8 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
             f"which does not. {OTHER_WAY}"
         )
     set_later.refuse_own_methods(model)
+    # Keras's build() only marks a subclass without a build() of its own as built.
+    is_built = bool(model.built) and (bool(model.weights) or all(layer.built for layer in model._flatten_layers()))
     custom = CustomObjects(model)
     try:
         as_compiled = _compiled_as_it_is(model) if compiled else patched(model, compiled=False)
@@ -92,6 +94,8 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
             config = keras.saving.serialize_keras_object(model)
             if not compiled:
                 config.pop("compile_config", None)
+            if not is_built:
+                config.pop("build_config", None)
         description = custom.pickled(config)
         more = take_more(model)
     except InvalidInput:
@@ -101,14 +105,14 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
     optimizer = model.optimizer if compiled else None
     packed = PackedModel(
         description=description,
-        weights=model.get_weights() if model.built else [],
+        weights=model.get_weights() if is_built else [],
         optimizer=[v.numpy() for v in optimizer.variables] if optimizer is not None and optimizer.built else [],
         more=more,
-        built=bool(model.built),
+        built=is_built,
         policies=[_policy_name(layer) for layer in model._flatten_layers()],
         compiled=compiled,
-        seeds=[initializer.seed for initializer in _initializers(model)] if not model.built else [],
-        attached=set_later.attached(model) if model.built else [],
+        seeds=[initializer.seed for initializer in _initializers(model)] if not is_built else [],
+        attached=set_later.attached(model) if is_built else [],
         prints=set_later.prints(model),
     )
     if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):

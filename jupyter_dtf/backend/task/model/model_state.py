@@ -58,6 +58,8 @@ class ExtraState:
     """For each layer, whether it is trainable."""
     aside: list[list[Any]] = field(default_factory=list)
     """For each layer that one of the user's classes holds but Keras does not track, its variables."""
+    held: list[Any] = field(default_factory=list)
+    """The values of ``held_variables``."""
     not_decayed: list[int] = field(default_factory=list)
     """The indices of the weights passed to ``exclude_from_weight_decay``."""
     not_decayed_names: str = ""
@@ -74,6 +76,7 @@ def take_more(model: Any) -> ExtraState:
         own={number: own for number, layer in enumerate(layers) if (own := _own(layer)) is not None},
         layers=len(layers),
         aside=[[variable.numpy() for variable in layer.variables] for layer in layers_aside(model)],
+        held=[variable.numpy() for variable in held_variables(model)],
         trainable=[bool(variable.trainable) for variable in model.weights],
         trainable_layers=[bool(layer.trainable) for layer in layers],
     )
@@ -105,6 +108,7 @@ def give_more(model: Any, more: ExtraState) -> None:
     _assign_if_alike(seed_states(model), more.seeds)
     _assign_if_alike(model.metrics_variables, more.metrics)
     _give_aside(layers_aside(model), more.aside)
+    _assign_if_alike(held_variables(model), more.held)
     for layer in layers:
         _compute_anew(layer)
 
@@ -231,6 +235,28 @@ def layers_aside(model: Any) -> list[Any]:
                 if any(id(variable) not in variables for variable in value.variables):
                     found.append(value)
     return found
+
+
+def held_variables(model: Any, *, of_metrics: bool = True) -> list[Any]:
+    """Return the ``tf.Variable`` objects that the user's layers, losses and, if ``of_metrics``, metrics hold. Keras
+    does not track them.
+    """
+    import tensorflow as tf
+
+    metrics = [*model.metrics, *(inner for metric in model.metrics for inner in getattr(metric, "metrics", ()))]
+    owners = [*model._flatten_layers(), *(metrics if of_metrics else ()), *_leaves(getattr(model, "loss", None))]
+    values = [value for owner in owners if hasattr(owner, "__dict__") for _, value in sorted(vars(owner).items())]
+    return list({id(value): value for value in _leaves(values) if isinstance(value, tf.Variable)}.values())
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None and not isinstance(value, str):
+        yield value
 
 
 def _layers_in(value: Any) -> Iterator[Any]:

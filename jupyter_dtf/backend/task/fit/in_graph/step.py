@@ -132,6 +132,9 @@ class ReplicaStep:
 
         with of_global_batch(self._model, self), counted_by_examples(self._model, lambda: self.examples):
             outputs = self._lockstep.run(replicas, replica)
+        if not self._applied and not self._model.trainable_variables:
+            self._model.optimizer.apply([], [])  # Keras applies nothing, but the step must be counted
+            self._applied = True
         if not self._applied:
             raise InvalidInput(
                 "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "

@@ -24,6 +24,8 @@ class ServedWeights(Weights):
     the servers. ``replace``: sends the values of the given variables to the servers.
     """
 
+    held_elsewhere = True
+
     def __init__(
         self,
         variables: list[Any],
@@ -95,6 +97,15 @@ class OwnBetween(BetweenBatches):
             "other tasks do not get its value, and train with their own. A callback with run_on_all_tasks = True sets "
             "it on every task",
         )
+
+
+class ServedMetrics(Metrics):
+    """The metrics of synchronous tasks. A single worker, too, has its weights on the servers at the end of an epoch."""
+
+    def __call__(self, logs: Any) -> Any:
+        if self._reducer.size == 1 and not self.alone and not self.validating:
+            self._at_epoch_end()
+        return super().__call__(logs)
 
 
 class OwnMetrics(Metrics):

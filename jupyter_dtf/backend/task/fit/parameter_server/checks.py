@@ -39,6 +39,9 @@ class ServedChecks(Checks):
             yield partial(refuse_what_cannot_skip, model, has_length=has_length)
 
     def of_built(self, asked: Asked, model: Any) -> Iterator[Check]:
+        from .limits import refuse_without_weights
+
+        yield partial(refuse_without_weights, model)
         yield partial(limits.refuse_unshared, model)
         if (_servers(asked) or 0) > 1:
             from .slots import refuse_undivided

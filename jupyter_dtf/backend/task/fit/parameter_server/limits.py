@@ -9,6 +9,16 @@ from .....schema.strategy import ParameterServer
 from ..gradient_sync import optimizers_of
 
 
+def refuse_without_weights(model: Any) -> None:
+    """Raise InvalidInput for a built model without trainable weights, of which the servers would have nothing."""
+    if not model.trainable_variables:
+        raise InvalidInput(
+            "`model` must have trainable weights, because parameter servers hold them, got none. Train it with "
+            "dtf.AllReduce()",
+            field="model",
+        )
+
+
 def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | None, *, scale_lr: bool) -> None:
     """Raise InvalidInput, stating the necessary change, for an unsupported model. ``servers``: None if unknown."""
     optimizers = optimizers_of(model)

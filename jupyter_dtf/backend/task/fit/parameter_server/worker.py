@@ -41,11 +41,11 @@ from ..models import configure_keras, job_model, vary_random_numbers
 from ..models import restore as restore_model
 from ..repeated_step import Parts
 from ..replaced_attributes import hooked
-from ..steps import Metrics, TestStep, TrainStep
+from ..steps import TestStep, TrainStep
 from ..where_to_begin import check_data, check_model, restore, skip_of, where_to_begin
 from . import moving
 from .async_checkpoints import Beginning, OwnSaving, beginning
-from .callbacks import OwnBetween, OwnFirst, OwnLast, OwnMetrics, ServedWeights
+from .callbacks import OwnBetween, OwnFirst, OwnLast, OwnMetrics, ServedMetrics, ServedWeights
 from .checks import ServedChecks
 from .messages import Counts
 from .reducer import Apart, ServedReducer
@@ -336,11 +336,14 @@ class Worker:
         average = EpochEnd(model, weights, job, between)
 
         def at_epoch_end() -> None:
-            average()
+            if self._reducer.size > 1:
+                average()
+            else:
+                between.settle()
             if self._ctx.is_chief and self._own:
                 self._take_state()
 
-        metrics = Metrics(model, self._reducer, at_epoch_end)
+        metrics = ServedMetrics(model, self._reducer, at_epoch_end)
         stack.enter_context(between.watched())
         batch_logs = BatchLogs(model, metrics, self._reducer, job.callbacks, self._ctx)
         state = State(weights, metrics, self._sync, self._reducer, between, batch_logs=batch_logs)

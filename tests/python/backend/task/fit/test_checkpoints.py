@@ -63,7 +63,20 @@ def callbacks() -> list[Any]:
             self.steps.append((batch, self.model.get_weights()))
             self.model.optimizer.learning_rate = 0.01 * (0.5 + random.random() + np.random.rand())
 
-    return [Recorder(), keras.callbacks.ReduceLROnPlateau("loss", patience=1, cooldown=1, min_delta=10.0)]
+    class Shrinking(keras.callbacks.Callback):
+        """Changes a trained weight when an epoch begins, and counts the epochs."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.begun = 0
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.begun += 1
+            kernel = self.model.trainable_variables[0]
+            kernel.assign(0.8 * kernel)
+
+    plateau = keras.callbacks.ReduceLROnPlateau("loss", patience=1, cooldown=1, min_delta=10.0)
+    return [Recorder(), plateau, Shrinking()]
 
 
 @dataclasses.dataclass
@@ -77,6 +90,7 @@ class Done:
     losses: list[float]
     plateau: dict[str, Any]
     rate: float
+    begun: list[int]
     saved: list[int]
     removed: list[int]
     notes: list[tuple[str, str, str]]
@@ -100,7 +114,7 @@ def train(ctx: FakeContext, name: str, source: Callable[[], Any], seed: int, **a
     if result is None:
         return None
     job.finish(result)
-    recorder, plateau, *_ = given["callbacks"]
+    recorder, plateau, *shrinking = given["callbacks"]
     return Done(
         steps=recorder.steps,
         history=result.history,
@@ -109,6 +123,7 @@ def train(ctx: FakeContext, name: str, source: Callable[[], Any], seed: int, **a
         losses=[values["loss"] for _, values in here.points if "learning_rate" in values],
         plateau={name: getattr(plateau, name) for name in ("wait", "cooldown_counter", "best")},
         rate=float(np.asarray(job.model.optimizer.learning_rate)),
+        begun=[each.begun for each in shrinking],
         saved=[info.step for info in here.saved],
         removed=here.removed,
         notes=here.notes,
@@ -134,6 +149,7 @@ def assert_same(ours: Done | None, theirs: Done | None, done: int, *, same_share
         assert ours.losses == pytest.approx(theirs.losses[done:], rel=1e-3)  # a difference of two running sums
     assert ours.plateau == theirs.plateau
     assert ours.rate == pytest.approx(theirs.rate, rel=1e-6)
+    assert ours.begun == theirs.begun
 
 
 def resumed(strategy: Strategy) -> Callable[[FakeContext], Any]:
@@ -344,7 +360,7 @@ def test_another_number_of_workers_goes_on_with_the_same_batches() -> None:
         place.mkdir()
         for name, data in kept.items():
             (place / name).write_bytes(data)
-        return train(ctx, "one", lambda: plain(9), 6, checkpoint=False, resume=str(place))
+        return train(ctx, "one", lambda: plain(9), 6, checkpoint=False, resume=str(place), callbacks=callbacks()[:2])
 
     assert_same(run_gang(1, one)[0], whole, 8, same_shares=False)
     for rank, done in enumerate(run_gang(3, one_of_three(kept, plain))):
@@ -359,7 +375,7 @@ def one_of_three(kept: dict[str, bytes], source: Callable[[int], Any]) -> Callab
             place.mkdir()
             for name, data in kept.items():
                 (place / name).write_bytes(data)
-        return train(ctx, "three", lambda: source(9), 6, checkpoint=False, resume=str(place))
+        return train(ctx, "three", lambda: source(9), 6, checkpoint=False, resume=str(place), callbacks=callbacks()[:2])
 
     return program
 

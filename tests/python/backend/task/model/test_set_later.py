@@ -86,10 +86,6 @@ def change_tensor(layer: Any) -> None:
     layer.factor = tf.constant(3.0)
 
 
-def change_variable(layer: Any) -> None:
-    layer.held.assign(4.0)
-
-
 def change_mode(layer: Any) -> None:
     layer.mode = Mode.HIGH
 
@@ -108,7 +104,6 @@ def change_table(layer: Any) -> None:
         (change_flag, "flag"),
         (change_function, "_function"),
         (change_tensor, "factor"),
-        (change_variable, "held"),
         (change_mode, "mode"),
         (change_setting, "settings"),
         (change_table, "settings"),
@@ -118,6 +113,13 @@ def test_an_attribute_that_was_changed_is_named(change: Callable[[Any], None], n
     model = network()
     change(model.layers[0])
     assert in_a_task(model)[1] == [f"scaled.{name}"]
+
+
+def test_a_variable_that_keras_does_not_track_is_sent() -> None:
+    model = network()
+    model.layers[0].held.assign(4.0)
+    rebuilt, said = in_a_task(model)
+    assert said == [] and float(rebuilt.layers[0].held) == 4.0
 
 
 def test_constraints_and_regularizers_are_those_that_the_weights_have_now() -> None:
