@@ -101,15 +101,24 @@ class Guard:
         layers = len(self._model._flatten_layers())
         if held > MOST_BYTES:
             self._skip(f"Its variables have {held / (1 << 20):.0f} MiB; at most {MOST_BYTES >> 20} MiB are compared")
-        elif self._repetitions * layers * _LAYER_S > BUDGET_S:
-            self._skip(f"With {layers} layers, repeating it would take longer than {BUDGET_S} s")
-        else:
+        elif self._fits(layers * _LAYER_S):
             self._before = self._step.values()
+        else:
+            self._skip(f"With {layers} layers, repeating it would take longer than {BUDGET_S} s")
+
+    def _fits(self, forward_s: float, budgets: float = 1) -> bool:
+        """Return whether the comparison is likely to take at most ``budgets`` times the budget if the forward passes of
+        its batches take ``forward_s`` seconds. If it does not fit because of the metrics, these are not compared.
+        """
+        if self._own and self._metrics and self._repetitions * forward_s > budgets * BUDGET_S:
+            self._metrics = []
+        return self._repetitions * forward_s <= budgets * BUDGET_S
 
     @property
     def _repetitions(self) -> int:
         """The cost of the comparison, as a multiple of a forward pass. A backward pass takes twice as long as one."""
-        return 9 if self._metrics else 3
+        of_metrics = (6 if self._step.has_own_step else 2) if self._metrics else 0
+        return of_metrics + (3 if self._own else 0)
 
     def _skip(self, why: str) -> None:
         self._ctx.note("info", NOT_COMPARED, why)
@@ -167,25 +176,21 @@ class Guard:
         takes_long = f"Repeating it would take longer than {BUDGET_S} s"
         x = keras.utils.unpack_x_y_sample_weight(batches[0])[0]
         examples = int(batch_size(batches[0]))
-        if not self._can_be_called():
+        if self._step.has_own_step:
             return "" if examples <= _MOST_EXAMPLES else f"A batch of {examples} examples may take too long"
         counts = [1, 1]  # the first call includes one-time work
         while counts[-1] * _LEAP <= examples:
             counts.append(counts[-1] * _LEAP)
         times: list[float] = []
         for count in counts:
-            if times and len(batches) * self._repetitions * times[-1] > (2 if len(times) == 1 else 1) * BUDGET_S:
+            if times and not self._fits(len(batches) * times[-1], 2 if len(times) == 1 else 1):
                 return takes_long
             some = tf.nest.map_structure(lambda leaf: leaf[:count], x)  # noqa: B023
             begun = time.perf_counter()
             self._model(some, training=False)
             times.append(time.perf_counter() - begun)
         each = max(times[-1] - times[1], 0.0) / max(counts[-1] - 1, 1)
-        seconds = len(batches) * self._repetitions * (times[1] + each * examples)
-        return "" if seconds <= BUDGET_S else takes_long
-
-    def _can_be_called(self) -> bool:
-        return type(self._model).train_step is keras.Model.train_step
+        return "" if self._fits(len(batches) * (times[1] + each * examples)) else takes_long
 
     def _judge(self, before: list[Any], after: list[Any], alone: list[Any], gradients: dict[int, Any]) -> None:
         position = self._step.position()

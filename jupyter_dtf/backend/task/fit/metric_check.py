@@ -56,7 +56,7 @@ def differing_metrics(
     step.assign(before)
     step.model.reset_metrics()
     before = step.values()
-    step.shares(even, 0, count)
+    step.measure(even, 0, count)
     whole = pythonify_logs(step.model.get_metrics_result())
     _take_shares(step, even, before, divisors[0])
     by_share = pythonify_logs(step.model.get_metrics_result())
@@ -78,7 +78,7 @@ def _take_shares(step: RepeatedStep, batch: Any, before: Values, groups: int) ->
         if step.parts.in_turn:
             for variable in states:
                 variable.assign(current[position[id(variable)]])
-        step.shares(batch, first, last)
+        step.measure(batch, first, last)
         current = step.values()
         total = total + changes(states, starts)
     if not step.parts.in_turn:

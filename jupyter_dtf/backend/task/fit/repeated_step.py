@@ -93,7 +93,22 @@ class RepeatedStep:
                 stack.enter_context(unhooked(optimizer))
             return self._step(batch, first, last)
 
-    def _step(self, batch: Any, first: int, last: int) -> int:
+    def measure(self, batch: Any, first: int, last: int) -> None:
+        """Update the metrics with the shares of a batch from ``first`` up to, but not including, ``last``, as if they
+        were one batch. A custom ``train_step``, which may update metrics itself, is run as in ``shares``.
+        """
+        if self.has_own_step:
+            self.shares(batch, first, last)
+        else:
+            self._step(batch, first, last, keras.Model.test_step)
+
+    @property
+    def has_own_step(self) -> bool:
+        """Whether the model has a custom ``train_step``."""
+        return type(self.model).train_step is not keras.Model.train_step
+
+    def _step(self, batch: Any, first: int, last: int, step: Callable[[Any, Any], Any] | None = None) -> int:
+        step = step or type(self.model).train_step
         bounds = list(enumerate(self.parts.bounds(int(batch_size(batch)))))[first:last]
         start, end = (bounds[0][1][0], bounds[-1][1][1]) if bounds else (0, 0)
         if end > start:
@@ -102,7 +117,7 @@ class RepeatedStep:
             if (first, last) != (0, self.parts.count):
                 data = tf.nest.map_structure(lambda leaf: None if leaf is None else leaf[start:end], batch)
             with self._as_the_tasks_do(shares):
-                type(self.model).train_step(self.model, data)
+                step(self.model, data)
         return end - start
 
     @contextmanager

@@ -358,3 +358,18 @@ def test_steps_whose_batches_are_not_kept_are_not_compared() -> None:
     ((level, _, text),) = ctx.notes
     assert level == "info" and text.endswith("of its 3 batches, only 2 are still kept")
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
+
+
+def test_metrics_are_left_out_if_only_they_take_too_long() -> None:
+    model = network(by_example)
+    x, y = digits(24)
+
+    def compared(seconds: float) -> tuple[bool, list[str]]:
+        ctx = FakeContext(0, 2, None, None, [])  # type: ignore[arg-type]
+        guard = Guard(model, ctx, Parts(2), lambda _count: [(x, y)], own=["by_example"], metrics=["own"])
+        return guard._fits(seconds), guard._metrics
+
+    budget = first_step_check.BUDGET_S
+    assert compared(budget / 6) == (True, ["own"])
+    assert compared(budget / 4) == (True, [])
+    assert compared(budget / 2)[0] is False
