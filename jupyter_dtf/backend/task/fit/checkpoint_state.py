@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 from ....schema.checkpoint import CheckpointInfo, StoredVariable
+from ..model.changed_attributes import ChangedAttributes
 from ..model.model_state import layers_aside
 from .callback_pickles import Pickles
 from .job import Arrays, FitJob
@@ -39,6 +40,8 @@ class Part:
     metrics: list[Any] | None = None
     held: list[Any] | None = None
     """The values of ``held_variables``. None in checkpoints of earlier versions."""
+    attributes: dict[int, ChangedAttributes] | None = None
+    """The plain attributes of the model and its custom layers. None in checkpoints of earlier versions."""
 
 
 @dataclass
@@ -98,6 +101,7 @@ class Begin:
             moving=mean_of([part.moving for part in parts]),
             metrics=_total([part.metrics for part in parts], rank),
             held=chiefs.held,
+            attributes=chiefs.attributes,
         )
 
 

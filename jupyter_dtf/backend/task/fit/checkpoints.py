@@ -32,6 +32,7 @@ from ..checkpoint.shards import Contents, Owners, Sharded
 from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.primitive import Reducer
+from ..model import changed_attributes
 from ..model.model_state import held_variables, seed_states
 from .callback_pickles import Pickles
 from .callbacks import Last, pickles_of
@@ -457,6 +458,7 @@ class Saving(keras.callbacks.Callback):
             python_random=random.getstate(),
             callbacks=[attributes(callback, pickles) for callback in self._own],
             held=[files.taken(variable) for variable in held_variables(self.model, of_metrics=is_within)],
+            attributes=changed_attributes.changes(self.model, {}),
         )
         if is_within:
             part.moving = [files.taken(variable) for variable in self.model.non_trainable_weights]
@@ -475,5 +477,7 @@ class Saving(keras.callbacks.Callback):
             assign(self.model.non_trainable_weights, part.moving)
         if part.metrics is not None:
             assign(metric_variables(self.model), part.metrics)
+        if part.attributes is not None:
+            changed_attributes.give(self.model, part.attributes)
         if part.held is not None:
             assign(held_variables(self.model, of_metrics=part.metrics is not None), part.held)

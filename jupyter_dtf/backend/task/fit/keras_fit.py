@@ -38,7 +38,8 @@ class KerasFit:
 
     ``guard``: the guard that compares the first step; None: no comparison. ``history``: the callback that records the
     history, whether or not it is in ``own``. ``skip``: the part of the first epoch to skip. ``again``: the events that
-    the callbacks have already received, in a process that continues a training run.
+    the callbacks have already received, in a process that continues a training run. ``attributes``: the attributes that
+    the model had before training; None: those that it has when this object is called.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class KerasFit:
         history: keras.callbacks.History | None = None,
         skip: Skip | None = None,
         again: Again | None = None,
+        attributes: changed_attributes.Values | None = None,
     ) -> None:
         self._job = job
         self._ctx = ctx
@@ -62,7 +64,7 @@ class KerasFit:
         self._skip = skip
         self._history = history or history_of(own)
         self._again = again
-        self._attributes: changed_attributes.Values = {}
+        self._attributes = attributes
         record = [] if self._history in own else [self._history]
         last = last if isinstance(last, list) else [last]
         is_stream = isinstance(job.data, BatchSource) and job.data.continues
@@ -80,7 +82,8 @@ class KerasFit:
     def __call__(self, model: Any, validation: TaskData | None) -> None:
         """Train the model. Raises any exception that the caller's code raises."""
         job, data = self._job, self._data
-        self._attributes = changed_attributes.values_of(model)
+        if self._attributes is None:
+            self._attributes = changed_attributes.values_of(model)
         arguments = {"model": model, "epochs": job.epochs, "steps": data.length, "verbose": 0}
         place = BatchPlace(
             f"{name_of(job.data)} in x", f"{name_of(job.validation_data)} in validation_data", model.steps_per_execution
@@ -143,7 +146,7 @@ class KerasFit:
             callbacks=attributes_of(self._own, pickles_of(self._job.callbacks, True, model, self._own), self._ctx),
             updates=updates or {},
             more=take_more(model),
-            attributes=changed_attributes.changes(model, self._attributes),
+            attributes=changed_attributes.changes(model, self._attributes or {}),
             params={name: value for name, value in (self._history.params or {}).items() if name != "model"},
             stop_training=bool(model.stop_training),
             question=ask(model, arrays, spec) if self._job.check else None,

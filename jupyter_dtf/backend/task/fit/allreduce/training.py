@@ -15,7 +15,7 @@ from .....schema.strategy import AllReduce
 from ...checkpoint.files import Stored
 from ...collectives.primitive import Reducer
 from ...context import check_gang
-from ...model import keras_io
+from ...model import changed_attributes, keras_io
 from .. import clipping
 from ..batch_logs import BatchLogs
 from ..batched import check_batched
@@ -193,6 +193,7 @@ class Fit:
             object.__setattr__(model, "train_step", clipping.watched(model, ctx))
         self._step = make_step(model, sync, self._data.may_be_empty)
         self._kept = KeptStep(model, self._step, self._updated) if lives else None
+        self._attributes = changed_attributes.values_of(model)
         self._survival: Survival | None = None
         self._run: Any = None
 
@@ -284,6 +285,7 @@ class Fit:
             history=self._history,
             skip=self._skip,
             again=again,
+            attributes=self._attributes,
         )
         if has_lived:
             self._begin_anew()

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from jupyter_dtf.client.fit import prepare
+from jupyter_dtf.schema.checkpoint import Checkpoint
 from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer
 
 from ..gang import FakeContext, run_gang
@@ -77,7 +78,8 @@ def small() -> Any:
 def fitted(ctx: FakeContext, name: str, model: Any, x: Any, y: Any, **arguments: Any) -> bool:
     """Fit ``model`` in the gang and put the result into it, on the chief. Return whether this is the chief."""
     random.seed(5)
-    here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / name, points=[], notes=[], epochs=[], progressed=[])
+    fresh: dict[str, Any] = {each: [] for each in ("points", "notes", "epochs", "progressed", "saved", "removed")}
+    here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / name, run_dir=ctx.run_dir / name, **fresh)
     here.shared_dir.mkdir(exist_ok=True)
     job: Any = None
 
@@ -115,6 +117,24 @@ def test_variables_that_keras_does_not_track_and_attributes_come_back_and_go_on(
     assert_close(weights, plain.get_weights())
     assert (steps, temperature, log, was_cooled) == (18.0, 0.5**6, [0, 1, 2, 0, 1, 2], True)
     assert (float(plain.steps_done), plain.temperature, list(plain.log)) == (steps, temperature, log)
+
+
+@pytest.mark.parametrize("step", [3, 4])
+def test_a_resumed_training_has_them_too(step: int) -> None:
+    """At the end of an epoch, and within one."""
+    x, y = digits(24)
+
+    def program(ctx: FakeContext) -> Any:
+        fitted(ctx, "whole", warming(x), x, y, callbacks=[Cooling()], checkpoint=Checkpoint(every_steps=1, keep=20))
+        model, path = warming(x), str(ctx.run_dir / "whole" / "checkpoints" / str(step))
+        fitted(ctx, "resumed", model, x, y, callbacks=[Cooling()], resume=path, checkpoint=False)
+        return model.get_weights(), float(model.steps_done), model.temperature, list(model.log), model.was_cooled
+
+    plain = warming(x)
+    plain.fit(x, y, verbose=0, callbacks=[Cooling()], **ARGUMENTS)
+    weights, *others = run_gang(2, program)[0]
+    assert_close(weights, plain.get_weights())
+    assert others == [9.0, 0.125, [0, 1, 2], True]
 
 
 def test_the_history_and_the_flags_are_kerass() -> None:
