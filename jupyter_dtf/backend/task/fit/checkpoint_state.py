@@ -41,7 +41,9 @@ class Part:
     held: list[Any] | None = None
     """The values of ``held_variables``. None in checkpoints of earlier versions."""
     attributes: dict[int, ChangedAttributes] | None = None
-    """The plain attributes of the model and its custom layers. None in checkpoints of earlier versions."""
+    """The plain attributes of the model and its custom layers that training has changed. None in checkpoints of earlier
+    versions.
+    """
 
 
 @dataclass

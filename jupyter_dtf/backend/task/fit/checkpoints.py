@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,8 @@ class Training:
     """Returns ``FitState.places``, as of the last call to ``fetch``."""
     tasks: int | None = None
     """The number of tasks that train; None: the reducer's size."""
+    attributes: changed_attributes.Values = field(default_factory=dict)
+    """The attributes that the model had before training."""
     owners: Owners | None = None
     """The tasks that write the weights that they train themselves, if they can access the checkpoint directory. In that
     case, ``fetch`` is not called.
@@ -236,6 +238,7 @@ class Saving(keras.callbacks.Callback):
         self._places = training.places
         self._tasks = training.tasks or training.reducer.size
         self._owners = training.owners
+        self._attributes = training.attributes
         self._is_shared: bool | None = None
         self._told = list(begin.state.told) if begin is not None else []
         self._epoch = 0
@@ -458,7 +461,7 @@ class Saving(keras.callbacks.Callback):
             python_random=random.getstate(),
             callbacks=[attributes(callback, pickles) for callback in self._own],
             held=[files.taken(variable) for variable in held_variables(self.model, of_metrics=is_within)],
-            attributes=changed_attributes.changes(self.model, {}),
+            attributes=changed_attributes.changes(self.model, self._attributes),
         )
         if is_within:
             part.moving = [files.taken(variable) for variable in self.model.non_trainable_weights]

@@ -251,6 +251,7 @@ class Fit:
             first_epoch,
             self._spec,
             steps_of=data.steps_of,
+            attributes=self._attributes,
         )
         saving = Saving(training, begin, sync, last)
         has_lived = self._run is not None

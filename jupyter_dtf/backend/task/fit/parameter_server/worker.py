@@ -22,6 +22,7 @@ from .....errors import Unavailable
 from .....schema.strategy import ParameterServer
 from ...collectives.primitive import Alone, Reducer
 from ...model import keras_io
+from ...model.changed_attributes import values_of
 from .. import clipping
 from ..batch_logs import BatchLogs
 from ..batched import check_batched
@@ -373,6 +374,7 @@ class Worker:
             first_epoch=begin.state.first_epoch if begin is not None else job.initial_epoch,
             batch=self._spec,
             steps_of=self._data.steps_of,
+            attributes=values_of(self._model),
             fetch=self._fetch_state,
             load=self._push_state if self._goes_in_step else lambda: None,
             places=self._places_of_all,

@@ -18,6 +18,7 @@ from .....schema.strategy import ONE_FORWARD_ONE_BACKWARD, Pipeline
 from .....schema.trace import leave_placement
 from ...collectives.primitive import Alone
 from ...model import keras_io
+from ...model.changed_attributes import values_of
 from ...trace.session_trace import full_trace
 from ..batch_logs import BatchLogs
 from ..batched import check_batched
@@ -130,6 +131,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             steps_of=data.steps_of,
             fetch=engine.fetch_all,
             load=engine.load,
+            attributes=values_of(model),
             owners=None if job.checkpoint is None else engine.parts(variables_of(model, optimizers_of(model))),
         )
         saving = Saving(training, begin, told, last)
