@@ -55,6 +55,7 @@ from .fit_data import (
 )
 from .fit_parameters import form_of, shown_parameters
 from .found_origin import code_of, origin_of
+from .given_back import give_attributes
 from .held_resources import Held
 from .keras_settings import keras_settings, limited
 
@@ -202,7 +203,7 @@ class PreparedFit:
         if self._callbacks:
             pickles = Pickles(self._trained, dict(enumerate(self._callbacks)))
             for callback, attributes in zip(self._callbacks, pickles.loads(result.callbacks), strict=True):
-                vars(callback).update(attributes)
+                give_attributes(callback, attributes)
                 callback.set_params(result.params)
                 if self._model is not None:
                     callback.set_model(self._model)

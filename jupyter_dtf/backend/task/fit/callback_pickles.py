@@ -118,7 +118,20 @@ class _Pickler(cloudpickle.Pickler):
                 obj._model = None  # a model from an earlier ``fit`` run
                 self._alive.append(obj)
                 return obj.__reduce_ex__(5)
+        keras = sys.modules.get("keras")
+        if keras is not None and isinstance(obj, keras.metrics.Metric):
+            make, arguments = obj.__reduce__()[:2]  # Keras omits the values of the variables
+            return _filled, (make, arguments, [variable.numpy() for variable in obj.variables])
         return super().reducer_override(obj)
+
+
+def _filled(make: Callable[..., Any], arguments: tuple[Any, ...], values: list[Any]) -> Any:
+    """Make a metric, and set its variables."""
+    metric = make(*arguments)
+    if [tuple(variable.shape) for variable in metric.variables] == [value.shape for value in values]:
+        for variable, value in zip(metric.variables, values, strict=True):
+            variable.assign(value)
+    return metric
 
 
 class _Finder(_Pickler):

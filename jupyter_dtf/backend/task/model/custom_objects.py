@@ -297,8 +297,27 @@ def names_known(objects: dict[str, Any]) -> Iterator[None]:
         name = code[0] if isinstance(code, (list, tuple)) else code
         return objects[name] if name in objects else load(code, *args, **kwargs)
 
-    with keras.saving.custom_object_scope(objects), patched(python_utils, func_load=func_load):
+    known = {**_by_own_names(objects), **objects}
+    with keras.saving.custom_object_scope(known), patched(python_utils, func_load=func_load):
         yield
+
+
+def _by_own_names(objects: dict[str, Any]) -> dict[str, Any]:
+    """Return the custom classes keyed by the names that Keras itself gives them, as far as these are unambiguous.
+
+    Wrappers such as ``Bidirectional`` write and read a configuration of their layer while they are rebuilt.
+    """
+    # Keras 3.15: the registry of custom objects has no public hook.
+    from keras.src.saving import object_registration
+
+    found: dict[str, list[Any]] = {}
+    for each in objects.values():
+        kind = getattr(each, "kind", each)
+        if isinstance(kind, type):
+            for name in {kind.__name__, object_registration.get_registered_name(kind)}:
+                if kind not in (known := found.setdefault(name, [])):
+                    known.append(kind)
+    return {name: kinds[0] for name, kinds in found.items() if len(kinds) == 1 and not _keras_names(name)}
 
 
 def is_of_keras(obj: Any) -> bool:

@@ -60,6 +60,8 @@ class ExtraState:
     """For each layer that one of the user's classes holds but Keras does not track, its variables."""
     held: list[Any] = field(default_factory=list)
     """The values of ``held_variables``."""
+    lora_alphas: list[Any] = field(default_factory=list)
+    """For each layer, its LoRA alpha; None if it has none."""
     not_decayed: list[int] = field(default_factory=list)
     """The indices of the weights passed to ``exclude_from_weight_decay``."""
     not_decayed_names: str = ""
@@ -77,6 +79,7 @@ def take_more(model: Any) -> ExtraState:
         layers=len(layers),
         aside=[[variable.numpy() for variable in layer.variables] for layer in layers_aside(model)],
         held=[variable.numpy() for variable in held_variables(model)],
+        lora_alphas=[getattr(layer, "lora_alpha", None) for layer in layers],
         trainable=[bool(variable.trainable) for variable in model.weights],
         trainable_layers=[bool(layer.trainable) for layer in layers],
     )
@@ -109,6 +112,9 @@ def give_more(model: Any, more: ExtraState) -> None:
     _assign_if_alike(model.metrics_variables, more.metrics)
     _give_aside(layers_aside(model), more.aside)
     _assign_if_alike(held_variables(model), more.held)
+    for layer, alpha in zip(layers, more.lora_alphas, strict=False):
+        if alpha is not None and getattr(layer, "lora_enabled", False):
+            layer.lora_alpha = alpha  # Dense and Embedding of Keras 3.15 forget it when they are rebuilt
     for layer in layers:
         _compute_anew(layer)
 

@@ -336,7 +336,7 @@ def test_who_looks_at_a_search_has_it_stopped_or_adds_trials(cluster: dtf.Cluste
     assert search.trials["state"].tolist() == ["complete"] * 4
     runs = [dtf.Run(run_id).info for run_id in search.trials["run"]]
     assert {info.trial.most + info.trial.asked_more for info in runs if info.trial} <= {2, 4}
-    with pytest.raises(Conflict, match="none of its trials is under way"):
+    with pytest.raises(Conflict, match="none of its trials is active"):
         ask(search, stop=True)
     with pytest.raises(NotFound):
         session().call(lambda fleet: fleet.ask_search("nothing", SearchRequest(stop=True)))

@@ -64,7 +64,7 @@ def test_batches_until_the_end_of_the_feed() -> None:
     assert feed.next_batch(10) == [6, 7, 8, 9]
     assert feed.should_stop()
     inputs.join()  # all of it is taken care of
-    with pytest.raises(ValueError, match="more often"):
+    with pytest.raises(ValueError, match="more times than"):
         inputs.task_done()
 
 

@@ -61,8 +61,14 @@ MADE = "`callbacks` must not create the train function again during training"
 
 @pytest.mark.parametrize(("callback", "text"), [(Compiles, COMPILED), (Unfreezes, MADE), (CompilesAtTheEnd, COMPILED)])
 def test_over_tasks_it_is_refused(callback: Any, text: str) -> None:
-    with pytest.raises(InvalidInput, match=f"{text}.*one of these did: {callback.__name__}"):
-        run_gang(2, lambda ctx: trained(ctx, callback(), AllReduce()))
+    def program(ctx: FakeContext) -> str:
+        try:
+            return str(trained(ctx, callback(), AllReduce()))
+        except Exception as error:  # tasks that wait for the chief have others
+            return f"{type(error).__name__}: {error}"
+
+    said = run_gang(2, program)[0]
+    assert said.startswith(f"InvalidInput: {text}") and f"one of these did: {callback.__name__}" in said
 
 
 def test_with_one_client() -> None:

@@ -167,3 +167,40 @@ def test_a_method_that_was_replaced_on_an_object_is_refused(method: str) -> None
     setattr(owner, method, types.MethodType(original, owner))
     with pytest.raises(InvalidInput, match=f"must be defined in a class, got a {method} that was set on"):
         keras_io.pack(model)
+
+
+def test_the_alpha_of_lora_is_kept() -> None:
+    """Dense of Keras 3.15 replaces it with the rank when it is rebuilt."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, name="low"), keras.layers.Dense(2)])
+    model.layers[0].enable_lora(2, lora_alpha=16)
+    model.compile("sgd", "mse")
+    model.layers[0].lora_kernel_b.assign(np.ones((2, 4)))
+    rebuilt = in_a_task(model)[0]
+    assert rebuilt.layers[0].lora_alpha == 16
+    x = np.ones((2, 3), "float32")
+    np.testing.assert_allclose(rebuilt(x), model(x), rtol=1e-5)
+
+
+class Cell(keras.layers.Layer):  # type: ignore[name-defined]
+    def __init__(self, units: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.units = self.state_size = self.output_size = units
+
+    def build(self, shape: Any) -> None:
+        self.kernel = self.add_weight(shape=(shape[-1], self.units))
+
+    def call(self, x: Any, states: Any, training: bool = False) -> Any:
+        new = keras.ops.tanh(keras.ops.matmul(x, self.kernel) + states[0])
+        return new, [new]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "units": self.units}
+
+
+def test_a_wrapper_that_configures_its_layer_again_is_rebuilt() -> None:
+    inputs = keras.Input((4, 3))
+    outputs = keras.layers.Bidirectional(keras.layers.RNN(Cell(5)))(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(2)(outputs))
+    model.compile("sgd", "mse")
+    rebuilt = keras_io.unpack(keras_io.pack(model))
+    assert [weight.shape for weight in rebuilt.weights] == [weight.shape for weight in model.weights]

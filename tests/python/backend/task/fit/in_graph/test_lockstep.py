@@ -77,7 +77,7 @@ def test_a_merge_that_fails_lets_all_go() -> None:
 
 def test_replicas_that_take_different_ways_are_an_error() -> None:
     together = Lockstep()
-    with pytest.raises(InvalidInput, match="the same on every replica"):
+    with pytest.raises(InvalidInput, match="the same calls on every replica"):
         together.run(2, lambda index: together.meet(index, sum) if index else None)
 
 
