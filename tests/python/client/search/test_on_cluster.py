@@ -345,7 +345,7 @@ def test_who_looks_at_a_search_has_it_stopped_or_adds_trials(cluster: dtf.Cluste
     grid = cluster.search(waits, {"x": [1, 2, 3]}, sampler="grid", objective="area", wait=False)
     until(lambda: "running" in grid.trials["state"].tolist(), lambda: grid)
     until_heard_of(grid)
-    with pytest.raises(Conflict, match="only of a search that ends after a number of `trials`"):
+    with pytest.raises(Conflict, match="only to a search that was started with `trials`"):
         ask(grid, more=1)
     ask(grid, stop=True)
     grid.wait(left_s())
