@@ -28,5 +28,5 @@ def warn_of_changes(model: Any) -> None:
             "Which weights are trainable has changed since the last fit, but the model was not compiled again. The "
             "tasks train the weights that are trainable now; Keras, in one process, would train the same ones as "
             "before. Call model.compile(...) after changing `trainable`",
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +10,7 @@ import keras
 # Keras 3.15: Trainer converts logs with this function; there is no public one.
 from keras.src.utils.python_utils import pythonify_logs
 
+from ..model.model_state import leaves
 from .batch_values import metrics_by_log
 from .gradient_sync import optimizers_of
 
@@ -94,13 +94,3 @@ def warn_of_padding(model: Any, ctx: Any) -> None:
             "the longest one of the whole batch. Unless later layers ignore the padding, the model trains differently. "
             "Set its output_sequence_length, or use Embedding(mask_zero=True) with layers that support masks",
         )
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from leaves(item)
-    elif value is not None and not isinstance(value, str):
-        yield value

@@ -250,17 +250,18 @@ def held_variables(model: Any, *, of_metrics: bool = True) -> list[Any]:
     import tensorflow as tf
 
     metrics = [*model.metrics, *(inner for metric in model.metrics for inner in getattr(metric, "metrics", ()))]
-    owners = [*model._flatten_layers(), *(metrics if of_metrics else ()), *_leaves(getattr(model, "loss", None))]
+    owners = [*model._flatten_layers(), *(metrics if of_metrics else ()), *leaves(getattr(model, "loss", None))]
     values = [value for owner in owners if hasattr(owner, "__dict__") for _, value in sorted(vars(owner).items())]
-    return list({id(value): value for value in _leaves(values) if isinstance(value, tf.Variable)}.values())
+    return list({id(value): value for value in leaves(values) if isinstance(value, tf.Variable)}.values())
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the values in nested lists, tuples and dicts, except None and strings."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         for item in value:
-            yield from _leaves(item)
+            yield from leaves(item)
     elif value is not None and not isinstance(value, str):
         yield value
 
