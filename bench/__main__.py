@@ -16,7 +16,7 @@ NAMES = (
     "forecast", "search", "trials", "zooming", "live", "history", "scale_views",
 )  # fmt: skip
 MODULES = {"ps": "parameter_server"}
-"""The modules of benchmarks that do not have the name of their module."""
+"""The modules of the benchmarks that are not named after their module, keyed by name."""
 
 
 def main() -> int:

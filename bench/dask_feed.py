@@ -1,4 +1,4 @@
-"""Compares training from a Dask array with native ``tf.data``, and equally fast partitions with one slow one.
+"""Compares training from a Dask array with native ``tf.data``, and training with and without a slow partition.
 
 The data are digits, as images of 28x28.
 """
@@ -47,7 +47,7 @@ def network() -> Any:
 
 
 def slowly(block: Any, seconds: Any, block_id: Any = None) -> Any:
-    """Return the block after the seconds that its partition takes."""
+    """Return the block after sleeping for the number of seconds given for its partition."""
     time.sleep(seconds[block_id[0]])
     return block
 
@@ -82,7 +82,7 @@ def measure() -> list[Row]:
         labels = da.from_array(y, chunks=rows)
 
         def rate(first: int, *data: Any, **options: Any) -> float:
-            """Return the examples per second from the end of epoch ``first``; 0: from the beginning."""
+            """Return the examples per second after the first ``first`` epochs."""
             epochs = Epochs()
             model = network()
             cluster.fit(model, *data, epochs=EPOCHS, callbacks=[epochs], checkpoint=False, **options)
@@ -111,7 +111,7 @@ def measure() -> list[Row]:
             0.9,
         ),
         Row(
-            f"one of {PARTITIONS} partitions {TIMES_AS_SLOW} times as slow",
+            f"one of {PARTITIONS} partitions {TIMES_AS_SLOW} times as slow, against none",
             f"{held_up:.0f}/s",
             f"{steady:.0f}/s",
             held_up / steady,

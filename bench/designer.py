@@ -9,7 +9,7 @@ from .table import Row
 def measure() -> list[Row]:
     seen = seen_in_browser("designer")
     opened = seen["opened_ms"] / 1000
-    placed = f"a dropped layer shows after {seen['placed_ms']:.0f} ms"
+    placed = f"a dropped layer appears after {seen['placed_ms']:.0f} ms"
     return [
         Row("10,000 layers: open and responsive", f"{opened:.2f} s", f"{seen['shown']} nodes drawn", opened, "<=", 3),
         Row(

@@ -1,4 +1,4 @@
-"""The time of a forecast for 1 to 512 tasks and a model with 10,000 layers, for each strategy."""
+"""The time that a forecast for 1 to 512 tasks and a model with 10,000 layers takes, for each strategy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulates two machines and the link between them by network namespaces. Needs root, and the programs ip and tc."""
+"""Simulates two machines and the link between them with network namespaces. Needs root, and the programs ip and tc."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import subprocess
 
 NAMES = ("dtf-tcp-a", "dtf-tcp-b")
 ADDRESSES = ("198.18.91.1", "198.18.91.2")
-BURST_BYTES = 256 << 10  # for tbf; at 10 Gbit/s, a smaller burst would not keep up with the kernel's clock
+BURST_BYTES = 256 << 10  # for tbf: with a smaller burst, it could not reach 10 Gbit/s at the kernel's timer rate
 
 
 def why_not() -> str:
     """Return the reason why the link cannot be simulated here, or an empty string if it can."""
     if os.getuid() != 0:
-        return "only root can make network namespaces"
+        return "only root can create network namespaces"
     missing = [program for program in ("ip", "tc") if shutil.which(program) is None]
     return f"{' and '.join(missing)} cannot be found" if missing else ""
 

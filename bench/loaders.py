@@ -48,7 +48,7 @@ class Epochs(keras.callbacks.Callback):
 
     @property
     def seconds(self) -> float:
-        """The mean seconds of an epoch, without the first one."""
+        """The mean duration of an epoch in seconds, without the first epoch."""
         return (self.at[-1] - self.at[0]) / (len(self.at) - 1)
 
 

@@ -1,4 +1,4 @@
-"""A gang of 1,000 tasks on 1,000 hosts, compared with one of 100: its start, a metric per task and second, its stop.
+"""A gang of 1,000 tasks on 1,000 hosts, compared with one of 100: its start, a metric per task per second, its stop.
 
 Hosts and tasks are stand-ins (``stand_ins/``) in a separate process. The cluster process with its controller, the
 store, the links, and a Jupyter server with a page that shows the run are real.
@@ -43,21 +43,22 @@ def measure() -> list[Row]:
     start, stop = many["start_s"], many["stop_s"]
     return [
         Row(f"a gang on {n:,} hosts starts", f"{start:.2f} s", f"{few['start_s']:.2f} s with 100", start, "<=", 10),
-        Row(f"{n:,} metrics a second, the fraction that arrives", f"{many['carried']:.3f}", f"{few['carried']:.3f}",
+        Row(f"fraction of {n:,} metrics per second that arrives", f"{many['carried']:.3f}", f"{few['carried']:.3f}",
             many["carried"], ">=", 0.99),
         Row("cores of the cluster process", f"{many['cluster_cores']:.2f}", f"{few['cluster_cores']:.2f} with 100",
             many["cluster_cores"], "<=", 1),
         Row("cores of the server, with one page open", f"{many['server_cores']:.2f}",
             f"{few['server_cores']:.2f} with 100", many["server_cores"], "<=", 1),
-        Row("both, for each host", f"{per_host[1] * 1e3:.2f} ms/s", f"{per_host[0] * 1e3:.2f} ms/s with 100",
+        Row("both, CPU time per host", f"{per_host[1] * 1e3:.2f} ms/s", f"{per_host[0] * 1e3:.2f} ms/s with 100",
             per_host[1] / per_host[0], "<=", 1.2),
         Row("the gang stops", f"{stop:.2f} s", f"{few['stop_s']:.2f} s with 100", stop, "<=", 5),
     ]  # fmt: skip
 
 
 def _of(count: int) -> dict[str, float]:
-    """Return the measurements with ``count`` hosts. They are made in a new process, so that the next one is not
-    affected.
+    """Return the measurements with ``count`` hosts.
+
+    They are made in a new process, so that they do not affect the next ones.
     """
     with tempfile.TemporaryDirectory(prefix="many-") as directory:
         environment = {
@@ -136,12 +137,12 @@ def _until(holds: Any) -> None:
     limit = time.monotonic() + LIMIT_S
     while not holds():
         if time.monotonic() > limit:
-            raise TimeoutError(f"Not within {LIMIT_S:g} s")
+            raise TimeoutError(f"The condition was not met within {LIMIT_S:g} s")
         time.sleep(0.02)
 
 
 class _Page:
-    """A client that receives the same data as a browser's page that shows a run."""
+    """A client that receives the same data as a browser page that shows a run."""
 
     def __init__(self, port: int, run_id: str) -> None:
         self.received = 0

@@ -1,6 +1,7 @@
-"""A real gang of 64 tasks on this machine: the time until every task has made a step, and the memory.
+"""A real gang of 64 tasks on this machine: the time until every task has completed a step, and the memory used.
 
-There are far more tasks than cores. What matters is that the gang starts, trains and ends, and how much it needs.
+There are far more tasks than cores. What matters is that the gang starts, trains and ends, and how much time and memory
+it needs.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from .table import Row
 TASKS = 64
 EPOCHS = 2
 LIMIT_S = 180
-"""The limit for the time to the first step. On two cores, 64 programs spend nearly all of it tracing and compiling
+"""The limit for the time to the first step. On two cores, 64 programs spend nearly all of it on tracing and compiling
 Keras's functions."""
 LIMIT_BYTES = 20 << 30
 
 
 def measure() -> list[Row]:
-    import tensorflow as tf  # a script would have imported it by then
+    import tensorflow as tf  # a script would already have imported it
 
     assert tf.__version__
     x, y = digits.data()
@@ -44,8 +45,8 @@ def measure() -> list[Row]:
         print(f"many_tasks: losses {run.history['loss']}", file=sys.stderr)
         ended = time.time() - begun
     return [
-        Row(f"{TASKS} tasks here: submit to the first step of all", f"{started:.1f} s", f"whole run {ended:.1f} s",
-            started, "<=", LIMIT_S),
+        Row(f"{TASKS} tasks on one machine: submit to the first step of all", f"{started:.1f} s",
+            f"whole run {ended:.1f} s", started, "<=", LIMIT_S),
         Row("memory of all processes together", f"{most.bytes / 2**30:.1f} GiB", "", most.bytes, "<=",
             LIMIT_BYTES),
     ]  # fmt: skip

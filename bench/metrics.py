@@ -1,6 +1,6 @@
-"""A run with many metrics in a real browser: the time until it is shown, and how smoothly the crosshair moves.
+"""Runs with many metrics in a real browser: the time until one is shown, and how smoothly the crosshair moves.
 
-The first run has 500 metrics of two tasks; the second one has 16 plots of eight lines of 20,000 points.
+The first run has 500 metrics of two tasks; the second has 16 plots of eight lines of 20,000 points.
 """
 
 from __future__ import annotations

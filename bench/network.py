@@ -24,7 +24,7 @@ def measure() -> list[Row]:
         return []
     rows: list[Row] = []
     with Link() as link:
-        for how, encrypt in (("", "1"), (", not encrypted", "0")):
+        for how, encrypt in (("", "1"), (", unencrypted", "0")):
             found = _run("sums", encrypt)
             rows += [_row(f"all-reduce, {case}{how}", found[case], LEAST[case]) for case in TENSORS]
         for gigabits in (10, 1):
@@ -34,7 +34,7 @@ def measure() -> list[Row]:
             line = BYTES * 8 / (gigabits * 1e9)
             name = f"40 MB over {gigabits} Gbit/s"
             target = 1.15 if gigabits == 1 else 2
-            rows.append(Row(f"{name}, against its rate", _ms(ours), _ms(line), ours / line, "<=", target))
+            rows.append(Row(f"{name}, against the line rate", _ms(ours), _ms(line), ours / line, "<=", target))
             halves = statistics.median(times[1] for times in found)
             ratio = statistics.median(half / whole for whole, half in found)
             rows.append(Row(f"{name}, as fp16", _ms(halves), _ms(ours), ratio, "<=", 0.6 if gigabits == 1 else 1.2))

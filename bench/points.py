@@ -41,5 +41,5 @@ def measure() -> list[Row]:
     rate = len(own) / seconds
     return [
         Row("points/s from two tasks to the hub", f"{rate:,.0f}/s", "", rate, ">=", 200_000),
-        Row("points lost on the way", str(lost), "", lost, "<=", 0),
+        Row("points lost", str(lost), "", lost, "<=", 0),
     ]

@@ -43,7 +43,7 @@ print(json.dumps(time.perf_counter() - begin))
 
 
 def alone(threads: int) -> float:
-    """Return the seconds of ``model.predict`` in a new process with so many threads (0: all cores), after its start."""
+    """Return the seconds that ``model.predict`` takes in a new process with this many threads (0: all cores)."""
     done = subprocess.run(
         [sys.executable, "-c", ALONE, str(threads)], env=dict(os.environ), stdout=subprocess.PIPE, check=True, text=True
     )

@@ -127,7 +127,7 @@ def measure() -> list[Row]:
 
 
 def _step_seconds(run: dtf.Run, skip: int = 4) -> float:
-    """Return the lower quartile of the client's step times, as in a calibration, without the first steps."""
+    """Return the lower quartile of the first worker's step times, as in a calibration, without the first steps."""
     times = run.metrics.query("metric == 'loss' and task == 'worker:0'")["time"].to_numpy()[skip:]
     return float(np.quantile(np.diff(times), 0.25))
 

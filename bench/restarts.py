@@ -1,6 +1,6 @@
-"""A worker that is killed or frozen: when this is noticed, and when and at which step the next attempt continues.
+"""A killed or frozen worker: the time until it is noticed, and when and at which step the next attempt continues.
 
-With parameter servers, also whether the other workers slow down meanwhile.
+With parameter servers, also whether the other workers slow down until the killed one is back.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def measure() -> list[Row]:
         rows += [
             _row(f"{what} is noticed", [each.noticed_s for each in found], 0.5),
             _row(f"{what} to the first new step", [each.step_s for each in found], 1.0),
-            _count(f"{what}: steps done twice or skipped", [each.amiss for each in found]),
-            _count(f"{what}: others in new processes", [each.moved for each in found]),
+            _count(f"{what}: steps repeated or skipped", [each.amiss for each in found]),
+            _count(f"{what}: other workers in new processes", [each.moved for each in found]),
         ]
     found = [_lost(2, signal.SIGSTOP) for _ in range(ROUNDS)]
     rows.append(_row("a frozen worker of 2 is noticed", [each.noticed_s for each in found], 5))
@@ -74,7 +74,7 @@ def _rejoined(cluster: dtf.Cluster) -> tuple[float, float, float]:
     killed = time.time()
     os.kill(victim, signal.SIGKILL)
     while run.metrics.query("metric == 'staleness' and attempt == 1").empty:
-        time.sleep(10 * LOOK_S)  # each look takes time from the processes that are measured
+        time.sleep(10 * LOOK_S)  # each query takes CPU time from the processes that are measured
     run.stop(now=True)
     run.wait()
     points = run.metrics.query("metric == 'staleness'")
@@ -134,7 +134,7 @@ def _lost(workers: int, number: signal.Signals) -> Loss:
 
 
 def _count(what: str, counts: list[int]) -> Row:
-    return Row(what, f"{sum(counts)} of {len(counts)} rounds", "", sum(counts), "<=", 0)
+    return Row(what, f"{sum(counts)} in {len(counts)} rounds", "", sum(counts), "<=", 0)
 
 
 def _row(what: str, seconds: list[float], target: float) -> Row:

@@ -9,9 +9,9 @@ _VIEWS = {
     "panel_ms": "1,000 hosts: the panel is shown",
     "dashboard_ms": "512 tasks: the dashboard opens with its plots",
     "machines_ms": "512 tasks and 1,000 hosts: the Machines tab",
-    "history_ms": "the same: plots of the hosts together",
+    "history_ms": "512 tasks and 1,000 hosts: plots of the hosts over time",
     "designer_ms": "512 tasks: the designer opens",
-    "placement_ms": "512 tasks: its Placement tab",
+    "placement_ms": "512 tasks: the designer's Placement tab",
 }
 
 

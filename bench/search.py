@@ -1,4 +1,4 @@
-"""The cost of a trial in addition to its own work: trials on two places, compared with processes started by hand."""
+"""The overhead of a trial: trials on two slots, compared with processes started by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BY_HAND = "import tensorflow as tf; print(float(tf.constant(1.0)))"
 
 
 def start_and_report(number: int) -> None:
-    """A trial that only starts TensorFlow and reports once."""
+    """Start TensorFlow and report once, as a trial without any other work."""
     import tensorflow as tf
 
     dtf.report(0, loss=float(tf.constant(1.0)))
@@ -57,10 +57,10 @@ def measure() -> list[Row]:
         hand = STARTS_BY_HAND / took_s(lambda: list(pool.map(by_hand, range(STARTS_BY_HAND))))
     least = SECONDS / PLACES
     return [
-        Row("trials that start TensorFlow and report, two places", f"{rate:.1f}/s", f"{hand:.2f}/s", rate, ">=", 10),
+        Row("trials that start TensorFlow and report, two slots", f"{rate:.1f}/s", f"{hand:.2f}/s", rate, ">=", 10),
         Row("the same, suggested by TPE one by one", f"{searched:.1f}/s", f"{hand:.2f}/s", searched, ">=", 10),
         Row(
-            f"{SECONDS} trials of 1 s on two places, over the minimum",
+            f"{SECONDS} trials of 1 s on two slots, over the minimum",
             f"{seconds:.1f} s",
             f"{least:.0f} s",
             seconds / least,

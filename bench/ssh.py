@@ -1,4 +1,4 @@
-"""The time from ``cluster.fit`` to the first step, on three hosts by SSH, compared with three local workers.
+"""The time from ``cluster.fit`` to the first step, on three hosts over SSH, compared with three local workers.
 
 The hosts are namespaces of this machine (``tests/python/machines.py``), so both have the same cores.
 """
@@ -37,14 +37,14 @@ def measure() -> list[Row]:
         )
         with dtf.Cluster(WORKERS) as near, far:
             for cluster in (near, far):
-                _submit(cluster)  # wait until the cluster is up and its programs are imported
+                _submit(cluster)  # wait until the cluster is up and its modules are imported
             times: dict[str, list[float]] = {"near": [], "far": []}
             for _ in range(ROUNDS):
                 times["near"].append(_submit(near))
                 times["far"].append(_submit(far))
     ours, local = statistics.median(times["far"]), statistics.median(times["near"])
     return [
-        Row("submit to first step by SSH, against local", f"{ours:.2f} s", f"{local:.2f} s", ours / local, "<=", 1.3)
+        Row("submit to first step over SSH, against local", f"{ours:.2f} s", f"{local:.2f} s", ours / local, "<=", 1.3)
     ]
 
 

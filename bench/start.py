@@ -1,4 +1,4 @@
-"""The time from the start of ``python script.py`` to the first step, compared with starting the same by hand."""
+"""The time from the start of ``python script.py`` to the first step, compared with tasks started by hand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Batches per second of ``cluster.fit`` on a generator of 100 kB batches, against the same batches in other hands.
+"""Batches per second of ``cluster.fit`` on a generator of 100 kB batches, compared with other ways to train.
 
-One task is compared with ``model.fit`` on the same generator. Four tasks are compared with four tasks that have the
-same examples as arrays: on a machine with fewer cores than tasks, a step of four takes longer however it is fed.
+One task is compared with ``model.fit`` on the same generator. Four tasks are compared with four tasks that have equally
+many examples as arrays: on a machine with fewer cores than tasks, steps of four tasks take longer with any data source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .table import Row
 
 ROUNDS = 3
 STEPS, EXAMPLES, FEATURES = 1500, 32, 784
-"""100 kB: a batch of 32 pictures of 28 x 28."""
+"""A batch consists of 32 images of 28 x 28, or 100 kB."""
 WARM_UP = 300
 
 
@@ -34,7 +34,7 @@ def _batches() -> Iterator[Any]:
 
 
 def _arrays() -> tuple[Any, Any]:
-    """The examples of as many batches."""
+    """Return arrays with the examples of ``STEPS`` batches."""
     drawn = np.random.default_rng(0)
     return drawn.random((STEPS * EXAMPLES, FEATURES), np.float32), drawn.integers(0, 10, STEPS * EXAMPLES)
 
@@ -73,7 +73,7 @@ def measure() -> list[Row]:
             four_on_arrays.append(fed(4, x=x, y=y, batch_size=EXAMPLES))
     return [
         _row("a generator of 100 kB batches, one task against plain Keras, batches/s", one, alone),
-        _row("the same, four tasks against four that have the arrays", four, four_on_arrays),
+        _row("the same, four tasks against four tasks with arrays", four, four_on_arrays),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The time from ``cluster.fit`` on a running cluster to the first step, compared with starting the same by hand."""
+"""The time from ``cluster.fit`` on a running cluster to the first step, compared with tasks started by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import Row
 
 ROUNDS = 5
 PAUSE_S = 4.0
-"""The pause before each start, by hand or on the cluster, so that the end of the previous run does not disturb it."""
+"""The pause before each start, by hand or on the cluster, so that the end of the previous run does not affect it."""
 
 
 def first_step(run: dtf.Run) -> float:

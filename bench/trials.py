@@ -42,7 +42,7 @@ for step in range(int(sys.argv[2])):
 
 
 def train(params: dict[str, Any], ctx: dtf.Context) -> float:
-    """A trial with a loss that decreases with the steps, toward ``x``."""
+    """Report a loss that decreases toward ``x`` with each step, and return the last one."""
     for step in range(params["begin"], params["end"]):
         time.sleep(params["step_s"])
         ctx.report(step + 1, loss=params["x"] + 1 / (step + 1))
@@ -50,7 +50,7 @@ def train(params: dict[str, Any], ctx: dtf.Context) -> float:
 
 
 def train_part(x: float, step_s: float, begin: int, end: int) -> float:
-    """The same trial, from a checkpoint to the next barrier."""
+    """Do the same from a checkpoint to the next barrier, without reports."""
     time.sleep((end - begin) * step_s)
     return x + 1 / end
 
@@ -135,7 +135,7 @@ def reports_by_hand_per_s() -> float:
 
 
 class _Simulated:
-    """A simulated cluster of ``SLOTS`` hosts with one place each, for ``RunQueue``."""
+    """A simulated cluster of ``SLOTS`` hosts with one slot each, for ``RunQueue``."""
 
     has_all_hosts = True
 
@@ -157,9 +157,9 @@ class _Simulated:
 
 
 async def scheduled_s(trials: int) -> float:
-    """Return the seconds of scheduling per trial, whose program does nothing.
+    """Return the seconds that scheduling takes per trial, with trials that do nothing.
 
-    This is the time to request the trial from the study, to assign it a place, and to report its end.
+    This is the time to request the trial from the study, to assign it a slot, and to report its end.
     """
     study = open_study(None, None, as_sampler("random", 1), as_pruner(None), ["minimize"])
     asked = AskedTrials(study, train, as_space({"x": (0.0, 1.0)}), ["loss"], trials, keeps=False)
@@ -194,16 +194,16 @@ def measure() -> list[Row]:
     hand = reports_by_hand_per_s()
     return [
         Row(
-            f"to the same best value, {TRIALS} trials of skewed times, synchronous halving over ASHA",
+            f"time to the same best value, {TRIALS} trials of uneven speed, synchronous halving over ASHA",
             f"{without / SEEDS:.1f} s",
             f"{barriers / SEEDS:.1f} s",
             barriers / without,
             ">=",
             1.5,
         ),
-        Row("results reported, two trials together", f"{reports:,.0f}/s", f"{hand:,.0f}/s", reports, ">=", 5_000),
+        Row("reports per second, two trials together", f"{reports:,.0f}/s", f"{hand:,.0f}/s", reports, ">=", 5_000),
         Row(
-            f"the scheduler's cost of one of {MANY:,} trials on {SLOTS:,} slots, over one of {FEW:,}",
+            f"scheduling time per trial, {MANY:,} trials on {SLOTS:,} slots, over {FEW:,} trials",
             f"{many * 1000:.2f} ms",
             f"{few * 1000:.2f} ms",
             many / few,

@@ -1,4 +1,4 @@
-"""Twenty browsers that show the same plots of a run with 20,000 points per second, compared with one browser."""
+"""Twenty viewers of the same plots of a run with 20,000 points per second, compared with one viewer."""
 
 from __future__ import annotations
 

@@ -63,6 +63,6 @@ def measure() -> list[Row]:
     most, few = 10_000_000, 1_000 * len(METRICS)
     own, small = _zoom(_hub(most), most), _zoom(_hub(few), few)
     return [
-        Row("a part of a plot of 10 million points", f"{own[0]:.1f} ms", f"{small[0]:.1f} ms", own[0], "<=", 50),
-        Row("its bytes, against all of its points", f"{own[1]:,.0f}", f"{own[2]:,.0f}", own[1] / own[2], "<=", 0.1),
+        Row("zooming a plot of 10 million points", f"{own[0]:.1f} ms", f"{small[0]:.1f} ms", own[0], "<=", 50),
+        Row("bytes sent, against all of its points", f"{own[1]:,.0f}", f"{own[2]:,.0f}", own[1] / own[2], "<=", 0.1),
     ]

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 SUITES = {
-    # As many test files run at a time as there are cores, but at most four, the longest first. With one more, some
-    # tests would wait for a core for longer than their time limits allow.
+    # As many test files run at a time as there are cores, but at least two and at most four, the longest first. With
+    # one more, some tests would wait for a core for longer than their time limits allow.
     "python": [
         sys.executable,
         "-m",

@@ -127,7 +127,7 @@ class StandIn(Server):
         }  # fmt: skip
         self._stream.send(message)
 
-    # -- requests of the controller -----------------------------------------------------------------------------
+    # -- requests from the controller -----------------------------------------------------------------------------
 
     def ok(self, **message: Any) -> None:
         """Do nothing."""
@@ -191,7 +191,7 @@ async def main(scheduler: str, count: int, ca: str, cert: str, key: str) -> None
             await host.begin()
 
     await asyncio.gather(*map(begin, hosts))
-    print(f"{count} hosts are there", flush=True)
+    print(f"{count} hosts have joined the cluster", flush=True)
     await asyncio.Event().wait()
 
 

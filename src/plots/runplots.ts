@@ -35,7 +35,7 @@ export class RunPlots implements PlotSource {
     return this._run.shownX;
   }
 
-  /** The "step" of a load metric is the second of the task's life. */
+  /** The "step" of a load metric is the time since the task started, in seconds. */
   get axis(): ShownAxis {
     return this._of === 'load' ? 'time' : this.x;
   }

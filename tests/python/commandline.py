@@ -45,8 +45,8 @@ elif __name__ == "__main__":
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
-    """A script in the style of 2016: flags tell it its role, and it starts its own server, which parameter servers only
-    join.
+    """Write a script in the style of 2016, and return its path: flags tell it its role, and it starts its own server,
+    which parameter servers only join.
     """
     directory = tmp_path / "program"
     directory.mkdir()

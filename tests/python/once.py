@@ -1,4 +1,4 @@
-"""Values that several test files need and one of them makes: they are kept for the others in the run's directory."""
+"""Values that several test files need. The first one makes a value, and the run's directory keeps it for the others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Determines which tests run with `make test` and which only with `make test-all`, and which files begin first.
+"""Determines which tests run with ``make test`` and which only with ``make test-all``, and which files begin first.
 
-`make test` leaves out the long tests of each file, except the shortest of them, so that it finishes while somebody
+``make test`` leaves out the long tests of each file, except the shortest of them, so that it finishes while somebody
 waits for it. This module marks the tests that are left out as ``extended``, the mark that test modules also set
 themselves.
 

@@ -52,7 +52,7 @@ def _main(arguments: list[str], directory: Path, environment: dict[str, str], sa
     try:
         exec(compile(script.read_text(), script, "exec"), vars(module))
     except BaseException:
-        traceback.print_exc()  # of a SystemExit, too: no script that is tested here raises one
+        traceback.print_exc()  # a SystemExit is an error, too: no tested script raises one
         status = 1
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

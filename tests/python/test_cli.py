@@ -1,4 +1,4 @@
-"""``jupyter dtf`` as a person runs it: processes, exit statuses, both streams."""
+"""Tests of ``jupyter dtf`` as users run it: processes, exit statuses, and both output streams."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["script"]
 
 @pytest.fixture(autouse=True)
 def leave_session() -> Iterator[None]:
-    """What commands in this process leave to its exit."""
+    """Close the session, which commands in this process would close only at its exit."""
     yield
     if sessions._session is not None:
         sessions._session.close()
@@ -81,7 +81,7 @@ def test_jupyter_finds_it() -> None:
 def test_a_wrong_command_line_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
         status: object = cli.main(arguments)
-    except SystemExit as exit_:  # argparse's own way
+    except SystemExit as exit_:  # raised by argparse
         status = exit_.code
     found = capsys.readouterr()
     assert (status, found.out) == (2, "")

@@ -1,4 +1,4 @@
-"""``jupyter dtf runs``, ``logs`` and ``run`` on a cluster that is there: one for all."""
+"""Tests of ``jupyter dtf runs``, ``logs``, ``run`` and others, on one existing cluster."""
 
 from __future__ import annotations
 

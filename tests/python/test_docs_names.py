@@ -1,4 +1,4 @@
-"""What the documentation calls a file is one."""
+"""Every file that the documentation names exists."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def _tracked() -> list[str]:
 
 def _elsewhere(page: str, name: str) -> bool:
     of_horovod = page == "docs/horovod.md" and name.startswith("test_")
-    return name in ELSEWHERE or of_horovod or page == "CHANGELOG.md"  # what was, may be no more
+    return name in ELSEWHERE or of_horovod or page == "CHANGELOG.md"  # files of the past may no longer exist

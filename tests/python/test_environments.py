@@ -1,4 +1,4 @@
-"""Environments that are not what a developer has: each works, or is a sentence; no traceback into the package."""
+"""Unusual environments work, or lead to a one-line error. They never lead to a traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ASCII = {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "
 
 
 def start(*command: str, environment: dict[str, str | None] | None = None, **more: object) -> str:
-    """Both streams and the exit status of a process with changes to its environment; None takes a variable away."""
+    """Run Python with changes to its environment (None removes a variable). Return both streams and the exit status."""
     changed = {**os.environ, **(environment or {})}
     found = subprocess.run(
         [sys.executable, *command],
@@ -72,7 +72,7 @@ def test_the_command_line_in_ascii(script: Path) -> None:
 
 @pytest.mark.parametrize("home", ["/proc/nobody", "file"])
 def test_a_home_that_cannot_be_written_is_a_sentence(home: str, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()  # in place of a directory that is closed, which root could write to
+    (tmp_path / "file").touch()  # not a read-only directory, because root could write to it
     environment: dict[str, str | None] = {"HOME": str(tmp_path / home)}
     environment |= dict.fromkeys(
         ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DTF_DATA_DIR", "XDG_RUNTIME_DIR")
@@ -122,7 +122,7 @@ def test_a_terminal_of_twenty_columns(tmp_path: Path) -> None:
         while select.select([ours], [], [], 120)[0]:
             try:
                 data = os.read(ours, 65536)
-            except OSError:  # it has ended
+            except OSError:  # the process has ended
                 break
             seen += data
     os.close(ours)

@@ -1,4 +1,4 @@
-"""TensorFlow leaves memory on GPUs for tasks, in programs that use the package and in no others."""
+"""GPU memory growth is enabled in programs that import the package, but not in the Jupyter server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH"))
     [
         (None, "program", "true"),
         ("false", "program", "false"),
-        (None, "server", "None"),  # its kernels have it when they import the package, and only then
+        (None, "server", "None"),  # its kernels get it only when they import the package
         ("true", "server", "true"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Who may import whom, as docs/architecture.md says; import-linter holds the layers, this holds the rest."""
+"""Tests of the import rules in docs/architecture.md. import-linter checks the layers, and these tests the rest."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DOERS = {
     "select", "shutil", "signal", "socket", "sqlite3", "subprocess", "sys", "tempfile", "tensorflow",
     "threading", "time", "tornado", "urllib", "uuid",
 }  # fmt: skip
-"""What touches the world: files, clocks, processes, threads, chance."""
+"""Modules that access the outside world: files, clocks, processes, threads, random numbers."""
 
 
 def imports(name: str, *, module_level: bool = False) -> Iterator[str]:
-    """Dotted names of the modules that a file imports; ``module_level``: leaving out what functions import."""
+    """Yield the dotted names of the modules that a file imports. ``module_level`` leaves out imports in functions."""
     package = name.removesuffix(".py").removesuffix("/__init__").split("/")
     if not name.endswith("__init__.py"):
         package = package[:-1]
@@ -120,13 +120,13 @@ NAMED = {
     ("jupyter_dtf/backend/kinds/jobqueue_cluster.py", "jupyter_dtf.backend.kinds.job_worker"): "the worker in a job",
     ("jupyter_dtf/backend/kinds/kubernetes_spec.py", "jupyter_dtf.backend.kinds"): "what pods run",
     ("jupyter_dtf/testing/kinds.py", "jupyter_dtf.backend.kinds"): "a fresh interpreter, to see what it imports",
-    # Words for a reader.
+    # Text for readers.
     ("jupyter_dtf/schema/typescript.py", "jupyter_dtf.schema.typescript"): "the head of the file that it writes",
-    # Groups of entry points, which are called as the folders of this package's own.
+    # Groups of entry points, which have the names of this package's folders.
     ("jupyter_dtf/schema/subprocess_job.py", "jupyter_dtf.subprocess_jobs"): "the group of subprocess jobs",
     ("jupyter_dtf/backend/task/script_program.py", "jupyter_dtf.compat"): "the group of stand-ins",
 }  # fmt: skip
-"""Who may import or start something by a string, what, and why: no contract sees it.
+"""The files that may import or start something by a string, what, and why. Import contracts do not see these imports.
 
 Code in a higher layer, or outside of the project, is found by its entry point (``jupyter_dtf/entry_points.py``)."""
 
@@ -134,7 +134,7 @@ BY_STRING = {"import_module", "__import__", "run_module", "run_path", "load_sour
 
 
 def named_by_strings(source: str) -> Iterator[str]:
-    """Functions that import by a string, and modules of ours that a string names; but for docstrings."""
+    """Yield the calls that import by a string, and this package's modules named in strings other than docstrings."""
     tree = ast.parse(source)
     documentation = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -158,7 +158,7 @@ def test_nothing_is_imported_or_started_by_a_string() -> None:
 
 
 def test_a_string_around_a_contract_is_found() -> None:
-    """The ways in which it was done, and could be."""
+    """The known ways to import or start a module by a string are found."""
     for source in [
         "importlib.import_module(name)",
         "from importlib import import_module\nimport_module('.x', __name__)",
@@ -186,7 +186,7 @@ def test_every_entry_point_leads_somewhere() -> None:
 
 
 def calls_itself_pure(name: str) -> bool:
-    """In its docstring, by the word ``Pure`` that begins a sentence."""
+    """Return whether a file's docstring says so, by a sentence that begins with ``Pure``."""
     return re.search(r"(^|\. |\n)Pure[.:;,]", ast.get_docstring(ast.parse(FILES[name].read_text())) or "") is not None
 
 
@@ -207,7 +207,7 @@ def test_what_calls_itself_pure_knows_only_what_is(name: str) -> None:
 
 
 def test_the_table_of_modules_names_what_there_is() -> None:
-    """Every module of the backend stands in the architecture's table, and the table names nothing that is not there."""
+    """Every module of the backend is in the architecture's table, and the table names only what exists."""
     table = [line.split("|")[1] for line in (ROOT / "docs/architecture.md").read_text().splitlines() if "|" in line]
     named: set[str] = set()
     for cell in table:

@@ -1,4 +1,4 @@
-"""Every public name, each the first thing that a fresh interpreter asks for."""
+"""Every public name can be the first one that is used in a fresh interpreter."""
 
 from __future__ import annotations
 

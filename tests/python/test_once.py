@@ -1,4 +1,4 @@
-"""What is made once for all files of a run."""
+"""Tests of values that are made once for all test files of a run."""
 
 from __future__ import annotations
 

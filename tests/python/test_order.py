@@ -1,4 +1,4 @@
-"""Which tests `make test` leaves out."""
+"""Tests of which tests ``make test`` leaves out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .order import LONG_S, SECONDS, mark_long, with_measured
 
 
 class Item:
-    """What is asked of a test, and of it alone."""
+    """The part of a pytest item that is used."""
 
     def __init__(self, nodeid: str, *marks: str) -> None:
         self.nodeid = nodeid
@@ -56,7 +56,7 @@ def test_files_that_did_not_run_keep_their_seconds() -> None:
 
 
 def test_what_is_noted_are_tests_of_files_that_exist() -> None:
-    """A test with another name is not left out any more, which nobody would notice."""
+    """If a file is renamed, its long tests are no longer left out, which nobody would notice."""
     noted = json.loads(SECONDS.read_text())["tests"]
     assert min(noted.values()) >= LONG_S
     missing = {name.partition("::")[0] for name in noted} - {

@@ -1,4 +1,4 @@
-"""What is built installs with no Node on the path, is enabled, and says of itself what it promises."""
+"""Tests of the built packages: they install without Node, their extensions are enabled, and their metadata is right."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ PACKAGE = json.loads((ROOT / "package.json").read_text())
 TRANSLATION = "jupyter_dtf/locale/de_DE/LC_MESSAGES/jupyter_dtf.json"
 LABEXTENSION = "share/jupyter/labextensions/jupyter_dtf"
 
-# The source archive is built in an environment of its own, which shows that all it takes is named. A second and a third
-# one would show the same.
+# The source archive is built in an isolated environment, which shows that all its requirements are declared. Further
+# isolated builds would show the same.
 HERE = all(
     map(importlib.util.find_spec, ("hatchling", "hatch_jupyter_builder", "hatch_nodejs_version", "jupyter_builder"))
 )
@@ -43,7 +43,7 @@ slow = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def run(*command: str | Path, cwd: Path, path: str = os.environ["PATH"], **variables: str) -> str:
-    """Standard output and error of a command that must succeed."""
+    """Run a command, which must succeed, and return its standard output and error."""
     environment = {**os.environ, "PATH": path, "PYTHONPATH": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **variables}
     done = subprocess.run(
         command,
@@ -60,7 +60,7 @@ def run(*command: str | Path, cwd: Path, path: str = os.environ["PATH"], **varia
 
 
 def clean_environment(directory: Path) -> Path:
-    """The interpreter of a new virtual environment that sees this one's packages, but not this checkout's."""
+    """Create a virtual environment with this one's packages, but not this checkout's, and return its interpreter."""
     venv.create(directory, with_pip=False, symlinks=True)
     python = directory / "bin" / "python"
     site_packages = Path(
@@ -71,9 +71,10 @@ def clean_environment(directory: Path) -> Path:
 
 
 def link_packages(checkout: Path) -> None:
-    """The JavaScript packages that this checkout has, so that ``npm install`` has only to see that they are right.
+    """Link the JavaScript packages of this checkout, so that ``npm install`` only has to check them.
 
-    `make` has put them there, by ``npm ci``. They are linked file by file, for npm replaces a link to their folder.
+    ``make`` has installed them with ``npm ci``. They are linked file by file, because npm replaces a link to their
+    folder.
     """
     installed = (ROOT / "node_modules").resolve()
     if (installed / ".package-lock.json").is_file():
@@ -186,7 +187,7 @@ class TestBinder:
         path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
         requirements = built.checkout / "binder" / "requirements.txt"
         run(python, "-m", "pip", "install", "-r", requirements, cwd=built.checkout, path=path)
-        # pip's way of saying so to a script: the value is that of the setting, not of its opposite.
+        # The same options, for the pip of a script. A value is that of the setting: 0 turns build isolation off.
         once = {"PIP_NO_BUILD_ISOLATION": "0", "PIP_CHECK_BUILD_DEPENDENCIES": "1"} if NO_ISOLATION else {}
         run("binder/postBuild", cwd=built.checkout, path=path, **once)
         assert_enabled(python, tmp_path, path)
@@ -198,7 +199,7 @@ class TestBinder:
 
 
 def opens(python: Path, root: Path, path: str) -> str:
-    """Where JupyterLab, run by ``python``, sends a browser; the workspace that it names there has the panel."""
+    """Run JupyterLab by ``python``, check that its workspace has the panel, and return where it redirects a browser."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -211,7 +212,7 @@ def opens(python: Path, root: Path, path: str) -> str:
         def answers() -> bool:
             assert server.poll() is None, "".join(said)
             try:
-                return requests.get(f"{url}/api").ok  # it listens a moment after it has said so
+                return requests.get(f"{url}/api").ok  # it listens shortly after it has said so
             except requests.ConnectionError:
                 return False
 
@@ -228,7 +229,7 @@ def opens(python: Path, root: Path, path: str) -> str:
 
 
 def assert_enabled(python: Path, cwd: Path, path: str) -> None:
-    """Jupyter, run by ``python``, lists the server extension and the lab extension as enabled and OK."""
+    """Check that Jupyter, run by ``python``, lists the server extension and the lab extension as enabled and OK."""
     server = plain(run(python, "-m", "jupyter_server.extension.serverextension", "list", cwd=cwd, path=path))
     assert re.search(
         r"^\s*jupyter_dtf enabled\n.*Validating jupyter_dtf\.\.\.\n(.*\n)?\s*jupyter_dtf .*OK$", server, re.M
@@ -238,7 +239,7 @@ def assert_enabled(python: Path, cwd: Path, path: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Without colours."""
+    """Return the text without colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
@@ -291,7 +292,7 @@ def test_lock_files_hold_no_registry_address() -> None:
 
 
 def test_importing_the_package_and_loading_the_server_extension_is_light() -> None:
-    """What only a cluster needs is not loaded; `python -m bench load` says how long it takes."""
+    """What only a cluster needs is not loaded. ``python -m bench load`` measures how long loading takes."""
     program = """
 import json, sys
 import jupyterlab.labapp

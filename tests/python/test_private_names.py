@@ -1,4 +1,4 @@
-"""Every import of a private module of Keras or TensorFlow says in which version it was seen, and why."""
+"""Every import of a private module of Keras or TensorFlow has a comment with the version and the reason."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PRIVATE = re.compile(r"(keras\.src|tensorflow\.python)(\.|$)")
 REASON = re.compile(r"# (Keras 3|TensorFlow 2)\.\d+: .*\.$")
-"""``# Keras 3.15: why nothing public serves.``"""
+"""Such as ``# Keras 3.15: why no public name is sufficient.``"""
 
 
 def private_imports(path: Path) -> Iterator[tuple[int, str, str]]:
-    """(line, module, the comment in the line above or an empty text)."""
+    """Yield the line number of each private import, the module, and the text of the line above it."""
     text = path.read_text()
     lines = text.splitlines()
     for node in ast.walk(ast.parse(text)):

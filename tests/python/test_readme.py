@@ -1,4 +1,4 @@
-"""What README.md and CONTRIBUTING.md say can be done, can be done."""
+"""The programs in README.md run, and the ``make`` targets and links in README.md and CONTRIBUTING.md exist."""
 
 from __future__ import annotations
 

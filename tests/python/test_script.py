@@ -1,4 +1,4 @@
-"""A script in a fork is as one in an interpreter of its own."""
+"""A script that runs in a fork behaves as in a separate interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow's remarks on its build are kept out of what a person reads, its errors never. Real imports."""
+"""TensorFlow's remarks on its build are hidden from users, but its errors never are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workflows and forms of the repository say what is true of it."""
+"""The workflows and forms of the repository match its other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selects the parameters of a test that `make test` uses, if there are more than it has time for."""
+"""Selects the parameters of a test that ``make test`` uses, if there are more than it has time for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def cut(values: Iterable[Any], keep: Collection[Any]) -> list[Any]:
-    """Return the values as parameters of a test. Those that are not in ``keep`` are used only by `make test-all`.
+    """Return the values as parameters of a test. Those that are not in ``keep`` are used only by ``make test-all``.
 
     A value that is a tuple stands for several arguments.
     """

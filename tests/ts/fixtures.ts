@@ -34,7 +34,7 @@ export function taskInfo(task: string, change: Partial<TaskInfo> = {}): TaskInfo
   };
 }
 
-/** A warning with its number within the run. */
+/** Returns a warning with its sequence number within the run. */
 export function noteEvent(seq: number, change: Partial<Note> = {}): Note & { seq: number } {
   return {
     type: 'note',
@@ -196,7 +196,7 @@ export const KINDS: KindInfo[] = [
   { kind: 'slurm', title: 'Slurm', available: false, missing: 'dask-jobqueue', fields: [] }
 ];
 
-/** A WebSocket that does what the test says. The newest is `FakeSocket.last`. */
+/** A WebSocket that the test controls. The newest one is `FakeSocket.last`. */
 export class FakeSocket {
   static readonly all: FakeSocket[] = [];
 
@@ -235,14 +235,14 @@ export class FakeSocket {
   }
 }
 
-/** A request as the fake server saw it. */
+/** A request that the fake server has received. */
 export interface Seen {
   method: string;
   path: string;
   body: unknown;
 }
 
-/** Settings of a server that answers with what `answer` returns: a body, or a Response. */
+/** Returns the settings of a server that responds with the value of `answer`: a body, or a Response. */
 export function fakeSettings(answer: (seen: Seen) => unknown = () => ({})): {
   settings: ServerConnection.ISettings;
   seen: Seen[];
@@ -282,7 +282,7 @@ export function tracedOp(change: Partial<TracedOp> = {}): TracedOp {
   };
 }
 
-/** Two steps of two workers, and what one of them fetched from a parameter server. */
+/** Returns a trace of two steps of two workers, one of which fetches a tensor from a parameter server. */
 export function traceData(change: Partial<TraceData> = {}): TraceData {
   return {
     origin_us: 1e15,
@@ -316,7 +316,7 @@ export function traceData(change: Partial<TraceData> = {}): TraceData {
   };
 }
 
-/** What so many tasks would do; each takes a tenth of a second for a step. */
+/** Returns a forecast for this number of tasks, with steps of 0.1 s. */
 export function forecastPoint(tasks: number, speed: number, change: Partial<ForecastPoint> = {}): ForecastPoint {
   return {
     tasks,

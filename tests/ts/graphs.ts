@@ -2,7 +2,7 @@
 
 import type { Layer, LayerGraph } from '../../src/api/schema';
 
-/** A layer of a class, with numbers that a test can add up. */
+/** Returns a layer of this class, with round numbers. */
 export function layer(id: string, kind = 'Dense', units = 4): Layer {
   return {
     id,
@@ -19,13 +19,13 @@ export function layer(id: string, kind = 'Dense', units = 4): Layer {
   };
 }
 
-/** Layers in a row, each with what comes before it. */
+/** Returns a graph in which each layer is connected to the previous one. */
 export function chain(layers: Layer[]): LayerGraph {
   const edges = layers.slice(1).map((next, index) => ({ source: layers[index]!.id, target: next.id, bytes: 16 }));
   return { model: 'net', layers, edges, inputs: [], notes: [], refusals: [], takes_turns: false };
 }
 
-/** `stem`, blocks of a Dense, a Dropout and a Dense each, `head`. */
+/** Returns a chain of `stem`, `count` blocks of a Dense, a Dropout and a Dense, and `head`. */
 export function blocks(count: number): LayerGraph {
   const inner = (block: number) => [
     layer(`block_${block}/up`, 'Dense', 8),

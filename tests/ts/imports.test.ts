@@ -3,11 +3,11 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import ts from 'typescript';
 
-// Imports point one way, from plugins towards api; ESLint says the same in the editor (eslint.config.mjs).
+// Modules may import only modules of the same or an earlier folder. ESLint has the same rule (eslint.config.mjs).
 const ROOMS = ['api', 'model', 'plots', 'views', 'widgets', 'plugins'];
 const SOURCES = path.join(__dirname, '../../src');
 
-/** Every module with what it imports, types included: a circle of types is one too for who reads it. */
+/** The imports of each module, including imports of types only: these must not be circular either. */
 const imports = new Map<string, string[]>();
 for (const file of readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })) {
   if (/\.tsx?$/.test(file) && !file.endsWith('.d.ts')) {
@@ -24,7 +24,7 @@ function plain(file: string): string {
   return file.replace(/\.(tsx?|js)$/, '').replaceAll(path.sep, '/');
 }
 
-/** The modules from `module` back to itself; empty where no way leads there. */
+/** Returns the modules on a circular path from `module` to itself, or none if there is no such path. */
 function circle(module: string): string[] {
   const seen = new Set<string>();
   const from = (at: string, way: string[]): string[] => {
@@ -46,22 +46,22 @@ function circle(module: string): string[] {
 }
 
 describe('the modules of src', () => {
-  it('import each other in no circle', () => {
+  it('have no circular imports', () => {
     expect([...imports.keys()].map(circle).filter(way => way.length > 0)).toEqual([]);
   });
 
-  it('import in one direction only', () => {
+  it('import only from their own folder or earlier ones', () => {
     const roomOf = (module: string) => ROOMS.indexOf(module.split('/')[0]!);
     const wrong = [...imports].flatMap(([module, others]) =>
       others.filter(other => roomOf(module) >= 0 && roomOf(other) > roomOf(module)).map(other => `${module}: ${other}`)
     );
     expect(wrong).toEqual([]);
-    // Beside the rooms: tokens are what plugins hand to each other, and what widgets get of that.
+    // The tokens, which are in no folder, are only for plugins, which exchange them, and widgets.
     const tokens = [...imports].filter(([, others]) => others.includes('tokens')).map(([module]) => module);
     expect(tokens.filter(module => module.includes('/') && !/^(widgets|plugins)\//.test(module))).toEqual([]);
   });
 
-  it('have names of their own', () => {
+  it('have unique names', () => {
     const names = [...imports.keys()].map(module => path.posix.basename(module));
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
   });

@@ -1,7 +1,7 @@
 import { cleanup, configure } from '@testing-library/react';
 import { afterEach, beforeEach, expect, vi } from 'vitest';
 
-// What JupyterLab's packages expect of a browser and jsdom has not.
+// Browser features that JupyterLab's packages need and jsdom does not have.
 class Observer {
   observe(): void {}
   unobserve(): void {}
@@ -21,9 +21,9 @@ window.matchMedia = ((query: string) => ({
   removeEventListener: () => undefined
 })) as unknown as typeof window.matchMedia;
 
-configure({ asyncUtilTimeout: 100_000 }); // nearly as long as a test may take
+configure({ asyncUtilTimeout: 100_000 }); // slightly less than the time limit of a test
 
-// Warnings are errors, React's among them.
+// Warnings are errors, including React's.
 let complaints: string[] = [];
 beforeEach(() => {
   complaints = [];

@@ -5,20 +5,20 @@ import { differences, messages, translations } from '../../tools/translations.mj
 
 const wanted = messages();
 
-/** The placeholders of a text, in the order of their numbers: `%1 of %2` has `%1` and `%2`. */
+/** Returns the placeholders of a text, in order of their numbers: `%1` and `%2` for `%1 of %2`. */
 const placeholders = (text: string): string[] => [...new Set(text.match(/%\d/g))].sort();
 
 describe.each(translations())('the translation into $language', ({ language, content }) => {
-  it('has every message of the page and no other', () => {
+  it('has exactly the messages of the page', () => {
     expect(differences(wanted, content)).toEqual({ missing: [], unused: [] });
   });
 
-  it('has as many forms as the language has, each with the placeholders of its message', () => {
+  it('has the number of plural forms of the language, each with the placeholders of its message', () => {
     const forms = Number(/nplurals=(\d)/.exec(content[''].plural_forms)?.[1]);
     const wrong = [...wanted].filter(([key, [message, plural]]) => {
       const translated = content[key] ?? [];
       const expected = plural === undefined ? [message] : [message, ...Array<string>(forms - 1).fill(plural)];
-      // A singular may say “one” where its message has a number.
+      // A singular may contain “one” instead of the number.
       const agrees = (text: string, index: number): boolean =>
         String(placeholders(text)) === String(placeholders(expected[index] ?? '')) ||
         (plural !== undefined && index === 0 && String(placeholders(text)) === String(placeholders(plural)));
@@ -27,14 +27,14 @@ describe.each(translations())('the translation into $language', ({ language, con
     expect(wrong.map(([key]) => [key, content[key]])).toEqual([]);
   });
 
-  it('is read by JupyterLab: plain messages, those with a context, and both forms', async () => {
+  it('can be read by JupyterLab: plain messages, messages with a context, and both plural forms', async () => {
     const connector = { fetch: () => Promise.resolve({ data: { jupyter_dtf: content }, message: '' }) };
     const manager = new TranslationManager('', '', undefined, connector as never);
     await manager.fetch(language);
     const trans = manager.load('jupyter_dtf');
     for (const [key, [message = '', plural]] of wanted) {
       const context = key.includes('\u0004') ? (key.split('\u0004')[0] ?? '') : '';
-      // What stands for a placeholder is itself, so that a translation is read as it is written; a plural's first is its number.
+      // Placeholders are replaced by themselves, so that translations stay the same. A plural needs its number first.
       const rest = ['%2', '%3', '%4', '%5', '%6', '%7', '%8', '%9'];
       const read = (count: number): string =>
         plural === undefined
@@ -48,8 +48,8 @@ describe.each(translations())('the translation into $language', ({ language, con
   });
 });
 
-describe('what a translation lacks', () => {
-  it('is a message without a translation, or with an empty one', () => {
+describe('the missing messages of a translation', () => {
+  it('are those without a translation, or with an empty one', () => {
     const known = new Map([
       ['Stop', ['Stop']],
       ['%1 run', ['%1 run', '%1 runs']]

@@ -3,17 +3,17 @@ import axe, { type AxeResults } from 'axe-core';
 
 import { setTheme } from './lab';
 
-/** What weighs so much that a view is not to be used by somebody. */
+/** The impacts of violations that make a view unusable for some people. */
 const GRAVE = ['serious', 'critical'];
 
 /**
- * Nothing in a view is an obstacle, in light and in dark. What it finds does not end the test: the views after it are looked
- * at as well. The page is left in light.
+ * Expects no grave violations of axe's rules in a view, in the light and the dark theme. Violations do not end the test,
+ * so the views after this one are checked as well. Leaves the page in the light theme.
  */
 export async function expectAccessible(page: Page, name: string, view: Locator): Promise<void> {
   for (const dark of [true, false]) {
     await setTheme(page, dark);
-    // It lies over the page while a theme is loaded, and contrasts are not to be told under it.
+    // The splash screen covers the page while a theme is loaded, so contrasts cannot be determined.
     await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
     await expect(view.first()).toBeVisible();
     const found = await obstacles(page, view);
@@ -21,7 +21,7 @@ export async function expectAccessible(page: Page, name: string, view: Locator):
   }
 }
 
-/** A line for each rule of axe's that is broken gravely, and element that breaks it. */
+/** Returns a line for each grave violation of one of axe's rules by an element. */
 async function obstacles(page: Page, view: Locator): Promise<string[]> {
   if (!(await page.evaluate(() => 'axe' in window))) {
     await page.evaluate(axe.source);

@@ -4,17 +4,17 @@ import path from 'node:path';
 
 import { openLab, openPanel, picture, setTheme } from './lab';
 
-// One story: each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
 const ROOT = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'root');
 
 let page: Page;
 
-/** The tab of the document in front, if it is this one. */
+/** The tab of the current document, if the document has this name. */
 const current = (name: string) =>
   page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current', { hasText: new RegExp(`^${name}$`) });
-/** The designer in front. */
+/** The visible designer. */
 const designer = () => page.locator('.jp-dtf-designer:visible').first();
 const slot = (host: string, device: string) =>
   designer().locator(`[data-host="${host}"][data-device-name="${device}"]`);
@@ -23,13 +23,13 @@ const onDisk = (name: string) => readFileSync(path.join(ROOT, name), 'utf8');
 
 async function open(name: string): Promise<Locator> {
   await openLab(page, name);
-  // Until then the document that was in front before may still be there.
+  // Until then, the previous document may still be the current one.
   await expect(current(name)).toBeVisible();
   await expect(designer()).toBeVisible();
   return designer();
 }
 
-/** Save as people do, and wait until the mark of what is not saved is gone. */
+/** Saves with the keyboard shortcut, and waits until the document is not marked as unsaved. */
 async function save(): Promise<void> {
   await page.keyboard.press('Control+s');
   await expect(page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current.jp-mod-dirty')).toHaveCount(0);
@@ -43,7 +43,7 @@ async function fill(label: string, value: string): Promise<void> {
 
 test.beforeAll(async ({ browser }) => {
   page = await browser.newPage();
-  // As another user: this one may write every file.
+  // Simulates another user's file, because the user of the tests may write every file.
   await page.route('**/api/contents/locked.dtf*', async route => {
     const response = await route.fetch();
     const body = (await response.json()) as object;
@@ -55,7 +55,7 @@ test.afterAll(async () => {
   await page.close();
 });
 
-test('a new design is made from the panel and drawn with the mouse', async () => {
+test('a design is created from the panel and edited with the mouse', async () => {
   await openLab(page);
   const panel = await openPanel(page);
   await panel.getByRole('button', { name: 'New design' }).click();
@@ -88,7 +88,7 @@ test('a new design is made from the panel and drawn with the mouse', async () =>
   await picture(page, 'designer-cluster-drawn-light');
 });
 
-test('it is saved, and there again after a reload', async () => {
+test('it is saved, and restored after a reload', async () => {
   await save();
   const text = onDisk('untitled.dtf');
   const { cluster } = JSON.parse(text) as { cluster: { tasks: object[]; hosts: { name: string }[] } };
@@ -106,7 +106,7 @@ test('it is saved, and there again after a reload', async () => {
   await expect(designer().getByRole('status', { name: 'Summary of the design' })).toContainText('1 warning');
 });
 
-test('a design is drawn with the keyboard alone', async () => {
+test('a design can be edited with the keyboard alone', async () => {
   writeFileSync(
     path.join(ROOT, 'keys.dtf'),
     '{"version": 1, "cluster": {"hosts": [{"name": "a", "cpus": 4}, {"name": "b", "cpus": 4, "gpus": [0, 0]}]}}'
@@ -141,7 +141,7 @@ test('a design is drawn with the keyboard alone', async () => {
   await expect(free.locator('[data-what="worker:1"]')).toBeFocused();
 });
 
-test('everything is undone to the beginning, in one view and in another beside it, and done again', async () => {
+test('all changes can be undone and redone, and a second view of the document follows', async () => {
   const before = onDisk('keys.dtf');
   await page.evaluate(() => {
     const { jupyterapp } = window as unknown as { jupyterapp: { commands: { execute(id: string): Promise<void> } } };
@@ -153,7 +153,7 @@ test('everything is undone to the beginning, in one view and in another beside i
   await expect(placed(1)).toHaveCount(2);
   const drawn = (view: number) => views.nth(view).locator('.jp-dtf-chip-task');
   await chip('worker:0').click();
-  // What was done: worker:0 put on a device, a third worker, the job laid out, worker:1 taken from its device.
+  // The changes were: worker:0 placed, a third worker added, the job distributed, worker:1 removed from its device.
   for (const [onDevices, all] of [
     [3, 3],
     [1, 3],
@@ -174,10 +174,10 @@ test('everything is undone to the beginning, in one view and in another beside i
   expect(onDisk('keys.dtf')).toBe(before);
 });
 
-test('a change of the file on disk is shown, unless something would be lost', async () => {
+test('a change of the file on disk is shown, unless unsaved changes would be lost', async () => {
   const changed = async (workers: number) => {
     writeFileSync(path.join(ROOT, 'keys.dtf'), JSON.stringify({ version: 1, cluster: { jobs: { worker: workers } } }));
-    await page.evaluate(() => window.dispatchEvent(new Event('focus'))); // as when somebody comes back to the window
+    await page.evaluate(() => window.dispatchEvent(new Event('focus'))); // as when the user returns to the window
   };
   await changed(5);
   await expect(chip('worker:4')).toBeVisible();
@@ -191,7 +191,7 @@ test('a change of the file on disk is shown, unless something would be lost', as
   await expect(notice).toBeHidden();
 });
 
-test('a broken file says where, and opens as text there', async () => {
+test('the position of an error in a file is shown, and the file opens as text there', async () => {
   writeFileSync(
     path.join(ROOT, 'broken.dtf'),
     '{\n  "version": 1,\n  "cluster": {\n    "jobs": {"worker": "two"}\n  }\n}\n'
@@ -210,7 +210,7 @@ test('a broken file says where, and opens as text there', async () => {
   await expect(chip('worker:2')).toBeVisible();
 });
 
-test('a file of an older version is read as it is meant', async () => {
+test('a file of an older version is read, and saved in the current version', async () => {
   writeFileSync(path.join(ROOT, 'older.dtf'), '{"name": "old", "kind": "local", "jobs": {"worker": 3}}');
   await open('older.dtf');
   await expect(designer().locator('.jp-dtf-chip-task')).toHaveCount(3);
@@ -219,7 +219,7 @@ test('a file of an older version is read as it is meant', async () => {
   expect(JSON.parse(onDisk('older.dtf'))).toMatchObject({ version: 1, cluster: { name: 'old', jobs: { worker: 1 } } });
 });
 
-test('a file that may not be written shows its drawing and takes no changes', async () => {
+test('a read-only file is shown, and cannot be edited', async () => {
   writeFileSync(path.join(ROOT, 'locked.dtf'), '{"version": 1, "cluster": {"hosts": [{"name": "a"}]}}');
   await open('locked.dtf');
   await expect(chip('worker:0')).toBeVisible();
@@ -239,7 +239,7 @@ test('a file that may not be written shows its drawing and takes no changes', as
   ).toBeVisible();
 });
 
-test('the cluster starts as it is drawn, and the drawing lives', async () => {
+test('the cluster starts as drawn, and the drawing shows its state', async () => {
   writeFileSync(
     path.join(ROOT, 'live.dtf'),
     JSON.stringify({
@@ -274,7 +274,7 @@ test('the cluster starts as it is drawn, and the drawing lives', async () => {
   await expect(document.getByRole('button', { name: 'Start' })).toBeVisible();
 });
 
-test('the form for a new cluster opens in the designer, with the hosts that there would be', async () => {
+test('the form for a new cluster can be opened in the designer, with the hosts that it would have', async () => {
   const panel = await openPanel(page);
   await panel.getByRole('button', { name: 'New cluster' }).click();
   const dialog = page.getByRole('dialog');
@@ -287,7 +287,7 @@ test('the form for a new cluster opens in the designer, with the hosts that ther
   await expect(designer().getByRole('listitem', { name: /^Host / })).toHaveCount(1);
 });
 
-test('a placed model is written as a script beside the design', async () => {
+test('a placed model is exported as a script next to the design', async () => {
   const layer = (id: string) => ({ id, kind: 'Dense' });
   writeFileSync(
     path.join(ROOT, 'placed.dtf'),
@@ -305,9 +305,9 @@ test('a placed model is written as a script beside the design', async () => {
   expect(onDisk('placed.py')).toContain('/job:worker/task:1/device:CPU:0');
 });
 
-test('light and dark, narrow and wide', async () => {
+test('screenshots in both themes and several widths', async () => {
   await open('untitled.dtf');
-  // It, and not another document of the workspace that is restored, is in front and has been checked.
+  // Wait until this document, not another one of the restored workspace, is the current one and has been checked.
   await expect(designer().getByRole('status', { name: 'Summary of the design' })).toContainText('1 warning');
   await chip('worker:1').click();
   for (const dark of [false, true]) {

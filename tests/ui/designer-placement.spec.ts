@@ -5,7 +5,7 @@ import path from 'node:path';
 
 import { clusterProcesses, openLab, picture, runNotebook, setTheme, writeNotebook } from './lab';
 
-// One story: each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
 const ONE = '/job:worker/task:0/device:CPU:0';
@@ -55,7 +55,7 @@ test.afterAll(async () => {
   await page.close();
 });
 
-test('a model is read from a file and drawn in its blocks', async () => {
+test('a model is read from a file and drawn with its blocks', async () => {
   await openPlacement();
   await view.getByLabel(/^Path of a .keras file/).fill('digits.keras');
   await view.getByRole('button', { name: 'Read', exact: true }).click();
@@ -68,7 +68,7 @@ test('a model is read from a file and drawn in its blocks', async () => {
     exact: false
   });
   await expect(input).toHaveText('pixels· 64 · float32');
-  await input.click(); // it is no layer: there is nothing to select
+  await input.click(); // an input is not a layer, so it cannot be selected
   await expect(view.getByRole('complementary', { name: 'Selection' })).toContainText('Select layers by clicking');
   await item('logits').click();
   await expect(view.getByRole('complementary', { name: 'Selection' })).toContainText('Dense');
@@ -76,7 +76,7 @@ test('a model is read from a file and drawn in its blocks', async () => {
   await picture(page, 'placement-empty-light');
 });
 
-test('layers are dropped on devices with the mouse, and the step is predicted', async () => {
+test('layers are dragged to devices with the mouse, and the step is predicted', async () => {
   const drag = async (name: string, to: string) => {
     const from = (await item(name).boundingBox())!;
     const target = (await device(to).boundingBox())!;
@@ -89,7 +89,7 @@ test('layers are dropped on devices with the mouse, and the step is predicted', 
   };
   await item('stem').click();
   await drag('stem', 'worker:0');
-  await drag('block', 'worker:0'); // a block is all that is in it
+  await drag('block', 'worker:0'); // a block stands for all layers in it
   await item('join').click();
   await item('logits').click({ modifiers: ['Shift'] });
   await drag('logits', 'worker:1');
@@ -98,10 +98,10 @@ test('layers are dropped on devices with the mouse, and the step is predicted', 
   await expect(device('worker:1')).toContainText('2 layers');
   await save();
   expect(saved().placement.devices).toEqual(Object.fromEntries(LAYERS.map((id, i) => [id, i < 4 ? ONE : TWO])));
-  await expect(view.locator('.react-flow__edge.jp-dtf-cut')).toHaveCount(2); // the block's way and the one around it
+  await expect(view.locator('.react-flow__edge.jp-dtf-cut')).toHaveCount(2); // one through the block and one around it
 });
 
-test('a reloaded page shows what was saved; undo goes back to the beginning', async () => {
+test('a reloaded page shows the saved placement, and a change can be undone', async () => {
   await openPlacement();
   await expect(item('stem')).toHaveAttribute('aria-label', /worker:0/);
   await expect(item('logits')).toHaveAttribute('aria-label', /worker:1/);
@@ -114,17 +114,17 @@ test('a reloaded page shows what was saved; undo goes back to the beginning', as
   await expect(item('logits')).toHaveAttribute('aria-label', /worker:1/);
 });
 
-test('the same is done from the keyboard alone', async () => {
+test('layers can be placed and found with the keyboard alone', async () => {
   const tree = view.getByRole('tree');
   await tree.focus();
   await page.keyboard.press('Escape');
   await page.keyboard.press('Home');
   const current = () => page.evaluate(() => document.activeElement?.getAttribute('aria-activedescendant') ?? '');
-  await expect.poll(current).toMatch(/-%2Finput%2F0$/); // what goes into the model comes first
+  await expect.poll(current).toMatch(/-%2Finput%2F0$/); // the model's input comes first
   await page.keyboard.press('ArrowDown');
   await expect.poll(current).toMatch(/-stem$/);
   await page.keyboard.press('ArrowDown');
-  await page.keyboard.press('ArrowLeft'); // folds the block
+  await page.keyboard.press('ArrowLeft'); // collapses the block
   await expect(item('block')).toHaveAttribute('aria-expanded', 'false');
   await expect(item('up')).toHaveCount(0);
   await page.keyboard.press('d');
@@ -134,7 +134,7 @@ test('the same is done from the keyboard alone', async () => {
   await expect(view.locator('.jp-dtf-said')).toHaveText('Put on worker:1 CPU:0: 3 layers');
   await expect(tree).toBeFocused();
   await expect(item('block')).toHaveAttribute('aria-label', /worker:1/);
-  await page.keyboard.press('Enter'); // unfolds it
+  await page.keyboard.press('Enter'); // expands it
   await expect(item('up')).toHaveAttribute('aria-label', /worker:1/);
   await page.keyboard.press('Control+f');
   await page.keyboard.type('logits');
@@ -147,7 +147,7 @@ test('the same is done from the keyboard alone', async () => {
   await view.getByRole('button', { name: 'Fit View' }).click();
 });
 
-test('what is folded is so when the document is opened again, and is no step to undo', async () => {
+test('collapsed blocks are saved with the document', async () => {
   await item('block').click();
   await page.keyboard.press('ArrowLeft');
   await expect(item('up')).toHaveCount(0);
@@ -164,12 +164,12 @@ test('what is folded is so when the document is opened again, and is no step to 
   await expect(item('up')).toBeVisible();
   await save();
   expect(saved().drawing).toEqual({});
-  await openPlacement(); // and the whole of it in the picture again
+  await openPlacement(); // the whole graph is in view again
   await expect(item('logits')).toBeVisible();
 });
 
-test('the numbers of a step are changed, and its prediction follows', async () => {
-  // What is shown before is perhaps still that of the last placement: each prediction is held against the server's.
+test('the prediction follows when the number of microbatches is changed', async () => {
+  // The text before may still be that of the previous placement, so each prediction is compared with the server's.
   const predicted = async (count: number, edit: () => Promise<void>): Promise<number> => {
     const isAsked = new RegExp(`microbatches\\\\?": ?${count}\\b`);
     const [answer] = await Promise.all([
@@ -198,7 +198,7 @@ test('the numbers of a step are changed, and its prediction follows', async () =
   expect(four).not.toBe(eight);
 });
 
-test('a layer is split over devices, and made whole again', async () => {
+test('a layer is split over devices, and the split is undone', async () => {
   await item('stem').click();
   await view.getByRole('group', { name: 'Split its columns over' }).getByLabel('worker:1 CPU:0').check();
   await view.getByRole('button', { name: 'Split', exact: true }).click();
@@ -209,7 +209,7 @@ test('a layer is split over devices, and made whole again', async () => {
   await expect(item('stem')).toHaveAttribute('aria-label', /worker:0 CPU:0$/);
 });
 
-test('what is pinned stays when the rest is placed automatically', async () => {
+test('a placed layer stays where it is when the rest is placed automatically', async () => {
   await view.getByRole('tree').focus();
   await page.keyboard.press('Control+a');
   await view.getByRole('button', { name: 'Unassign' }).click();
@@ -231,13 +231,13 @@ test('what is pinned stays when the rest is placed automatically', async () => {
   await expect(item('logits')).toHaveAttribute('aria-label', /worker:/);
 });
 
-test('the bar is one line at every width, and what has no room opens from its end', async () => {
+test('the toolbar is one line at every width, and a menu has the controls that do not fit', async () => {
   const bar = view.getByRole('toolbar', { name: 'Placement' });
   const more = bar.getByRole('button', { name: 'More controls' });
   const controls = bar.locator('.jp-dtf-overflow-bar > *');
   for (const width of [700, 900, 1280, 1440, 2400]) {
     await page.setViewportSize({ width, height: 900 });
-    // Of the page as it is in one moment: is everything in one line, without overlap, within the bar?
+    // In one snapshot of the page: is everything in one line, without overlap, within the bar?
     await expect
       .poll(() =>
         controls.evaluateAll(all => {
@@ -273,7 +273,7 @@ test('the bar is one line at every width, and what has no room opens from its en
   await view.getByRole('button', { name: 'Fit View' }).click();
 });
 
-test('it looks right in every theme and width', async () => {
+test('screenshots in both themes and several widths', async () => {
   for (const dark of [false, true]) {
     await setTheme(page, dark);
     await expect(page.locator('#jupyterlab-splash')).toHaveCount(0);
@@ -294,7 +294,7 @@ test('it looks right in every theme and width', async () => {
   await setTheme(page, false);
 });
 
-test('a model comes from a kernel, runs as it is drawn, and planned equals actual', async () => {
+test('a model from a kernel runs as drawn, and its actual placement is compared with the plan', async () => {
   await save();
   writeNotebook('train.ipynb', [
     `import jupyter_dtf as dtf, keras
@@ -320,8 +320,8 @@ print("ready")`
   const cell = notebook.locator('.jp-Cell.jp-mod-active');
   await expect(cell).toContainText('strategy=dtf.Pipeline("digits.dtf", microbatches=8)');
   await expect(cell).toContainText('cluster = dtf.Cluster(design="digits.dtf", name="digits")');
-  await expect(cell).not.toContainText('import jupyter_dtf'); // a cell above does
-  const placed = saved().placement.devices; // the code trains what is in the file
+  await expect(cell).not.toContainText('import jupyter_dtf'); // a cell above it does
+  const placed = saved().placement.devices; // the code uses the saved file
   expect(Object.keys(placed).sort()).toEqual([...LAYERS].sort());
   expect(placed['block/up']).toBe(ONE);
   expect(new Set(Object.values(placed))).toEqual(new Set([ONE, TWO]));
@@ -332,7 +332,7 @@ print("ready")`
   await expect(notebook.locator('.jp-OutputArea-output', { hasText: 'trained' })).toBeVisible();
 
   await page.getByRole('tab', { name: 'digits.dtf' }).click();
-  await view.getByRole('button', { name: 'More controls' }).click(); // the bar has no room for a list of runs
+  await view.getByRole('button', { name: 'More controls' }).click(); // the list of runs does not fit in the bar
   await picture(page, 'placement-runs-light');
   await view.getByLabel('compare with').selectOption({ index: 1 });
   await page.keyboard.press('Escape');
@@ -343,7 +343,7 @@ print("ready")`
     view.getByText(/^measured step .*: the median of 25 steps, half of them from .* · without the first 4/)
   ).toBeVisible();
   await picture(page, 'placement-compared-light');
-  // The light one of 1,440 px is docs/images/designer.png.
+  // The light screenshot with a width of 1,440 px is docs/images/designer.png.
   for (const dark of [false, true]) {
     await setTheme(page, dark);
     await expect(page.locator('#jupyterlab-splash')).toHaveCount(0);

@@ -9,14 +9,17 @@ const SETTING = '/lab/api/settings/@jupyterlab/translation-extension:plugin';
 const HEADERS = { Authorization: 'token test' };
 
 const CATALOGUE = path.join(__dirname, '../../jupyter_dtf/locale/de_DE/LC_MESSAGES/jupyter_dtf.json');
-/** Sentences and headings without placeholders that read otherwise in German; a word in small letters may be a column's name. */
+/**
+ * Messages without placeholders whose German translation differs. Words in lower case are left out, because they may be
+ * names of columns.
+ */
 const ENGLISH: string[] = Object.entries(JSON.parse(readFileSync(CATALOGUE, 'utf8')) as Record<string, string[]>)
   .map(([key, forms]) => [key.split('\u0004').at(-1) ?? '', forms[0] ?? ''])
   .filter(([message, german], _, all) => message !== german && !all.some(([, other]) => other === message))
   .map(([message]) => message)
   .filter(message => /^[A-Z]/.test(message) && !message.includes('%'));
 
-/** What in a view is in English still: its texts, and the names and hints of its elements. */
+/** Returns the texts in a view that are still in English, including labels, titles and placeholders. */
 async function inEnglish(view: Locator): Promise<string[]> {
   const said = await view.evaluate(root => {
     const nodes = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
@@ -36,10 +39,7 @@ test.afterAll(async ({ request }) => {
   await request.put(SETTING, { headers: HEADERS, data: { raw: '{}' } });
 });
 
-test('with the language of JupyterLab the page is in German, and as accessible as in English', async ({
-  page,
-  request
-}) => {
+test('with JupyterLab in German, the views are in German and accessible', async ({ page, request }) => {
   const common = { metrics: ['loss', 'val_loss'], tasks: 2, points: 20, epoch: 10 };
   writePastRuns([{ ...common, id: 'deutsch', name: 'ziffern', strategy: 'allreduce', notes: 2, checkpoint: 10 }]);
   const kept = await request.put(SETTING, { headers: HEADERS, data: { raw: '{"locale": "de_DE"}' } });

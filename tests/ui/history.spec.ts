@@ -4,13 +4,13 @@ import path from 'node:path';
 
 import { execute, openLab, picture, setTheme, writePastRuns } from './lab';
 
-// Two thousand runs of the past, of which two have epochs and two tasks each.
+// The number of past runs, in addition to two that have epochs and two tasks each.
 const MANY = 2000;
 const HEAD = Array.from({ length: 12 }, (_, line) => `import module_${line}`);
 const program = (optimizer: string) => [...HEAD, `model.compile("${optimizer}")`, 'model.fit(x, y)'].join('\n');
 const design = (task: number) =>
   JSON.stringify({ version: 1, placement: { devices: { dense: `/job:worker/task:${task}/device:CPU:0` } } });
-// Other stories have left runs of their own.
+// Distinguishes the runs of this file from those that other test files have left.
 const STORY = { story: 'history' };
 let page: Page;
 
@@ -44,7 +44,7 @@ test.beforeAll(async ({ browser }) => {
       metrics: [],
       tasks: 1,
       points: 0,
-      age: 1_000_000 + index, // older than what other stories show in the panel
+      age: 1_000_000 + index, // older than the runs that other test files show in the panel
       parameters: { ...STORY, batch_size: index }
     }))
   ]);
@@ -59,7 +59,7 @@ test.afterAll(async () => {
 
 const rows = () => page.locator('.jp-dtf-history-row[data-run]');
 
-test('runs are found among thousands, tagged, deleted and had back', async () => {
+test('runs are found among thousands, tagged, deleted and restored', async () => {
   await expect(rows().first()).toHaveAttribute('data-run', 'second');
   expect(await rows().count()).toBeLessThan(200);
   const find = page.getByRole('searchbox', { name: 'Find runs by words or conditions' });
@@ -88,7 +88,7 @@ test('runs are found among thousands, tagged, deleted and had back', async () =>
   await find.fill('');
 });
 
-test('runs are grouped, folded until they are asked for', async () => {
+test('runs are grouped, and groups are collapsed at first', async () => {
   await page.getByRole('searchbox', { name: 'Find runs by words or conditions' }).fill('story = history');
   const choice = page.getByLabel('Group by');
   await choice.selectOption('strategy');
@@ -108,7 +108,7 @@ test('runs are grouped, folded until they are asked for', async () => {
   await expect(groups).toHaveCount(0);
 });
 
-test('those that are ticked lie upon each other, with what differs', async () => {
+test('selected runs are compared: plots, parameters, code and designs', async () => {
   await page.getByLabel('Compare digits', { exact: true }).check();
   await page.getByLabel('Compare digits 2', { exact: true }).check();
   const compared = page.getByRole('region', { name: 'Comparison' });
@@ -143,7 +143,7 @@ test('those that are ticked lie upon each other, with what differs', async () =>
   await setTheme(page, false);
 });
 
-test('a run has its code in its dashboard', async () => {
+test('the dashboard of a run shows its code', async () => {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.getByRole('button', { name: 'digits', exact: true }).click();
   const dashboard = page.locator('.jp-dtf-dashboard:visible');
@@ -159,7 +159,7 @@ test('a run has its code in its dashboard', async () => {
 
 const ROOT = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'root');
 
-test('chosen plots over several runs are kept as a file', async () => {
+test('plots of several runs are saved as a dashboard file', async () => {
   await execute(page, 'jupyter-dtf:open-history');
   const compared = page.getByRole('region', { name: 'Comparison' });
   await compared.getByRole('tab', { name: 'Plots' }).click();
@@ -202,7 +202,7 @@ test('chosen plots over several runs are kept as a file', async () => {
   await setTheme(page, false);
 });
 
-test('a run that is gone is named, and a file that is none is left alone', async () => {
+test('a dashboard file names runs that no longer exist, and an invalid file is left unchanged', async () => {
   const kept = {
     runs: [{ id: 'first' }, { id: 'gone', name: 'digits of May' }],
     plots: [{ metric: 'loss', smoothing: 0.4 }, { metric: 'f1' }]

@@ -2,7 +2,7 @@ import { expect, Locator, Page, test } from '@playwright/test';
 
 import { execute, openLab, openPanel, picture, runNotebook, setTheme, writeNotebook } from './lab';
 
-// One story: each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
 const NOTEBOOK = 'status.ipynb';
@@ -17,7 +17,7 @@ const running = (section: string): Locator =>
 
 test.beforeAll(async ({ browser }) => {
   page = await browser.newPage();
-  // Runs of seconds are long ones here.
+  // Runs of any duration count as long ones.
   const settings = '/lab/api/settings/jupyter_dtf:settings';
   const kept = await page.request.put(settings, { headers: HEADERS, data: { raw: '{"longRun": 0}' } });
   expect(kept.ok()).toBe(true);
@@ -40,7 +40,7 @@ test.afterAll(async () => {
   await page.close();
 });
 
-test('the status bar shows the cluster of the notebook and its run, and a notification tells of its end', async () => {
+test("the status bar shows the notebook's cluster and run, and a notification the end of a run", async () => {
   await runNotebook(page, NOTEBOOK);
   await expect(page.locator('.Toastify__toast', { hasText: /quick has succeeded after \d+ s/ })).toBeVisible();
   await expect(bar().getByRole('button', { name: /^The notebook's cluster: status, 1 worker\. Show/ })).toBeVisible();
@@ -64,7 +64,7 @@ test('the status bar shows the cluster of the notebook and its run, and a notifi
   await expect(page.locator('.jp-dtf-panel')).toBeVisible();
 });
 
-test('clusters and runs are among what runs, and are stopped there', async () => {
+test('clusters and runs are listed in the Running panel, and can be stopped there', async () => {
   await execute(page, 'running:show-panel');
   const [cluster, run] = [running('TensorFlow Clusters'), running('TensorFlow Runs')];
   await expect(cluster).toContainText(['status1 worker · 1 run']);
@@ -78,14 +78,14 @@ test('clusters and runs are among what runs, and are stopped there', async () =>
   await run.getByTitle('Stop Run').click();
   await expect(run).toHaveCount(0);
   await expect(bar().getByRole('button', { name: /^Open the dashboard of steady, stopped/ })).toBeVisible();
-  await expect(page.locator('.Toastify__toast', { hasText: 'steady' })).toHaveCount(0); // by whom it was stopped
+  await expect(page.locator('.Toastify__toast', { hasText: 'steady' })).toHaveCount(0); // the user has stopped it
   await cluster.hover();
   await cluster.getByTitle('Stop Cluster').click();
   await expect(cluster).toHaveCount(0);
   await expect(bar().getByRole('button', { name: /^The notebook's cluster: status, not running/ })).toBeVisible();
 });
 
-test('menus have what belongs there, and the file browser makes and starts designs', async () => {
+test('the menus have the commands, and designs can be created and started in the file browser', async () => {
   const menu = page.locator('.lm-Menu').last();
   for (const [name, items] of [
     ['View', ['Show Clusters and Runs', 'All Runs']],
@@ -110,7 +110,7 @@ test('menus have what belongs there, and the file browser makes and starts desig
   await page.keyboard.press('Escape');
 });
 
-test('a socket that a proxy stops is told from a server that is away', async () => {
+test('a WebSocket that a proxy blocks is distinguished from a server that does not respond', async () => {
   await page.routeWebSocket(NEVER_OPENS, socket => void socket.close());
   await openLab(page);
   const panel = await openPanel(page);
@@ -124,7 +124,7 @@ test('a socket that a proxy stops is told from a server that is away', async () 
   await setTheme(page, false);
 });
 
-test('Notebook 7, which has no status bar, loads all that it can', async ({ browser }) => {
+test('the extension loads without errors in Notebook 7, which has no status bar', async ({ browser }) => {
   const other = await browser.newPage();
   const complaints: string[] = [];
   other.on('console', message => message.type() === 'error' && complaints.push(message.text()));

@@ -6,10 +6,10 @@ import path from 'node:path';
 const PICTURES = path.join(__dirname, '../../artifacts/screenshots');
 
 /**
- * Open JupyterLab, with a file of the server's directory if one is named, and wait until it is ready to be used.
+ * Opens JupyterLab, with a file in the server's directory if one is given, and waits until it is ready.
  *
- * Each story has a workspace of its own, and so has each further browser in it: what another left open is not restored
- * there.
+ * Each test file has its own workspace, so that documents left open by other files are not restored. Additional
+ * browsers need their own workspace, too.
  */
 export async function openLab(
   page: Page,
@@ -22,10 +22,10 @@ export async function openLab(
   await page.locator('#main').waitFor();
 }
 
-/** The side panel, opened if it is not, by the title that it has in the page's language. */
+/** Opens the side panel if it is not open, and returns it. `title` is its title in the page's language. */
 export async function openPanel(page: Page, title = 'Distributed TensorFlow'): Promise<Locator> {
   const panel = page.locator('.jp-dtf-panel');
-  // A page that is restoring itself may open the panel between the look and the click, which then closes it.
+  // A page that is being restored may open the panel between the check and the click, which would then close it.
   await expect(async () => {
     if (!(await panel.isVisible())) {
       await page.getByRole('tab', { name: title }).click();
@@ -35,7 +35,7 @@ export async function openPanel(page: Page, title = 'Distributed TensorFlow'): P
   return panel;
 }
 
-/** Write a notebook with these code cells into the server's directory, with what they have put out, by its type. */
+/** Writes a notebook with these code cells to the server's directory. `outputs` has their data by MIME type. */
 export function writeNotebook(name: string, cells: string[], outputs: Record<string, unknown>[] = []): void {
   const notebook = {
     cells: cells.map((source, index) => ({
@@ -54,11 +54,11 @@ export function writeNotebook(name: string, cells: string[], outputs: Record<str
   writeFileSync(path.join(root, name), JSON.stringify(notebook));
 }
 
-/** Open a notebook and run all its cells; does not wait for their ends. */
+/** Opens a notebook and runs all its cells, without waiting for them to end. */
 export async function runNotebook(page: Page, name: string): Promise<Locator> {
   await openLab(page, name);
   const notebook = page.locator('.jp-NotebookPanel:visible');
-  // Until then the session is not connected, and JupyterLab would ask which kernel is meant.
+  // Until then, the session is not connected, and JupyterLab would ask which kernel to use.
   await expect(
     page.locator('#jp-bottom-panel, #jp-main-statusbar').getByText('Python 3 (ipykernel) | Idle')
   ).toBeVisible();
@@ -71,7 +71,7 @@ export interface PastRun {
   id: string;
   metrics: string[];
   tasks: number;
-  /** How often each task reported each metric. */
+  /** The number of points that each task reported of each metric. */
   points: number;
   notes?: number;
   /** Seconds since it was created. */
@@ -82,28 +82,29 @@ export interface PastRun {
   traceback?: string;
   strategy?: string;
   parameters?: Record<string, unknown>;
-  /** So many steps are an epoch, at whose end metrics of epochs and of the validation are reported. */
+  /** The number of steps per epoch. Metrics of the epoch and of the validation are reported at its end. */
   epoch?: number;
-  /** Where a metric begins to be NaN, first on one task. */
+  /** The step from which a metric is NaN, and the task on which it is first. */
   nan?: { metric: string; step: number; task: string };
-  /** Where a task died, and the step from which the next attempt went on. */
+  /** The step at which a task died, and the one from which the next attempt continued. */
   lost?: { step: number; from: number; task: string };
-  /** After so many steps there was a checkpoint, each time. */
+  /** The number of steps between checkpoints. */
   checkpoint?: number;
-  /** Where a task held the others up. */
+  /** The steps in which a task delayed the others. */
   slow?: { step: number; until: number; task: string };
-  /** Which trial of which search it is, if it is one. */
+  /** The trial and the search, if the run belongs to one. */
   trial?: Record<string, unknown>;
-  /** What it was submitted with: the text of a cell, and that of a `.dtf` file. */
+  /** The text of the cell that it was submitted from. */
   code?: string;
+  /** The text of its `.dtf` file. */
   design?: string;
-  /** What else it was made of: fields of `Origin`. */
+  /** Other fields of `Origin`. */
   origin?: Record<string, unknown>;
-  /** Its tasks reported histograms and pictures, and printed in colours. */
+  /** Whether its tasks reported histograms and images, and printed colored output. */
   shows?: boolean;
 }
 
-/** Write runs into the server's store. A page that is open learns of them when its socket is opened again. */
+/** Writes runs to the server's store. An open page receives them when its socket is opened again. */
 export function writePastRuns(runs: PastRun[]): void {
   const whole = runs.map(run => ({ notes: 0, age: 3600, ...run }));
   execFileSync('python', [path.join(__dirname, 'past_runs.py')], {
@@ -112,7 +113,7 @@ export function writePastRuns(runs: PastRun[]): void {
   });
 }
 
-/** A cluster of a newer version is there, until what is returned is called. */
+/** Adds a cluster of a newer version. Returns a function that removes it. */
 export function writeOtherVersion(name: string): () => void {
   const runtime = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'runtime');
   execFileSync('python', [path.join(__dirname, 'other_version.py'), name, String(process.pid)], {
@@ -121,7 +122,7 @@ export function writeOtherVersion(name: string): () => void {
   return () => rmSync(path.join(runtime, 'jupyter_dtf', `${name}.json`));
 }
 
-/** Open a run's dashboard, and wait until `ready` holds in the page; the milliseconds that took, by the page's clock. */
+/** Opens a run's dashboard, waits until `ready` is true in the page, and returns the milliseconds that this took. */
 export async function openRun(page: Page, run: string, ready: () => boolean): Promise<number> {
   const began = await page.evaluate(id => {
     const { jupyterapp } = window as unknown as {
@@ -135,7 +136,7 @@ export async function openRun(page: Page, run: string, ready: () => boolean): Pr
   return (await page.evaluate(() => performance.now())) - began;
 }
 
-/** Close what is in front in the main area. */
+/** Closes the current widget of the main area. */
 export async function closeCurrent(page: Page): Promise<void> {
   await page.evaluate(() => {
     const { jupyterapp } = window as unknown as { jupyterapp: { shell: { currentWidget: { close(): void } | null } } };
@@ -143,12 +144,12 @@ export async function closeCurrent(page: Page): Promise<void> {
   });
 }
 
-/** Keep a picture of the page to be looked at. */
+/** Saves a screenshot of the page, for people to look at. */
 export async function picture(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: path.join(PICTURES, `${name}.png`) });
 }
 
-/** Begin a command of JupyterLab's; does not wait for its end. */
+/** Starts a command of JupyterLab, without waiting for it to end. */
 export async function execute(page: Page, command: string, args: Record<string, string> = {}): Promise<void> {
   await page.evaluate(
     ([id, options]) => {
@@ -161,13 +162,13 @@ export async function execute(page: Page, command: string, args: Record<string, 
   );
 }
 
-/** Switch between light and dark. */
+/** Switches to the light or the dark theme. */
 export async function setTheme(page: Page, dark: boolean): Promise<void> {
   await execute(page, 'apputils:change-theme', { theme: dark ? 'JupyterLab Dark' : 'JupyterLab Light' });
   await expect(page.locator('body')).toHaveAttribute('data-jp-theme-light', dark ? 'false' : 'true');
 }
 
-/** The command lines of processes that clusters of these tests have left, by what their environment says. */
+/** Returns the command lines of running processes of the tests' clusters, which their environment identifies. */
 export function clusterProcesses(): string[] {
   const found = [];
   for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
@@ -179,7 +180,7 @@ export function clusterProcesses(): string[] {
         found.push(`${pid} ${command}`);
       }
     } catch {
-      continue; // it has just ended
+      continue; // the process has just ended
     }
   }
   return found;

@@ -6,11 +6,11 @@ const FIGURES = [
   { metric: 'network_in', plot: 'network', line: 'in', unit: 'bytes_per_second', mean: 2 ** 30 },
   { metric: 'network_out', plot: 'network', line: 'out', unit: 'bytes_per_second', mean: 2 ** 29 }
 ];
-// Of more than so many the server keeps no figures.
+// The maximum number of hosts for which the server keeps figures.
 const MOST_KNOWN = 256;
 const POINTS = 60;
 
-/** What a host tells of itself; one of them works harder than the others. */
+/** Returns the description of a host. One of the hosts has a higher load than the others. */
 function host(index: number): object {
   return {
     name: `node-${index}`,
@@ -36,7 +36,7 @@ function host(index: number): object {
   };
 }
 
-/** The page is told of a cluster `past` of so many hosts beside those that there are: no machine is large enough to have them. */
+/** Makes the page show an additional, simulated cluster `past` with `count` hosts, too many for a real machine. */
 export async function withHosts(page: Page, count: number): Promise<void> {
   const hosts = Array.from({ length: count }, (_, index) => host(index));
   const cluster = {

@@ -2,10 +2,10 @@ import { expect, Locator, Page, test } from '@playwright/test';
 
 import { closeCurrent, openLab, openRun, picture, setTheme, writeNotebook, writePastRuns } from './lab';
 
-// One story: each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
-// A screen of plots and what is near it. All at once would be 500.
+// The plots on the screen and near it. There are 500 in total.
 const MOST_FIGURES = 60;
 
 let page: Page;
@@ -30,10 +30,10 @@ const scroll = (share: number) =>
     .locator('.jp-dtf-tabpanel:visible')
     .evaluate((panel, at) => panel.scrollTo(0, at * panel.scrollHeight), share);
 
-test('a run of 500 metrics opens with the important ones, the rest under headings', async () => {
+test('a run with 500 metrics opens with the important ones, and the rest under headings', async () => {
   await openLab(page);
   await openRun(page, 'many', () => document.querySelectorAll('.jp-dtf-plot').length > 0);
-  // It answers while the plots are being made.
+  // The page responds while the plots are being created.
   await dashboard.getByRole('tab', { name: 'Events' }).click();
   await expect(dashboard.getByRole('tabpanel', { name: 'Events' })).toBeVisible();
   await dashboard.getByRole('tab', { name: 'Metrics' }).click();
@@ -47,7 +47,7 @@ test('a run of 500 metrics opens with the important ones, the rest under heading
   await picture(page, 'metrics-500-folded-light');
 });
 
-test('plots come as they scroll into view, and are let go', async () => {
+test('plots are created when they scroll into view, and removed when they leave it', async () => {
   await dashboard.getByRole('button', { name: 'Expand all' }).click();
   await expect(dashboard.getByRole('button', { name: /^layer_247\b/ })).toBeAttached();
   await expect(dashboard.locator('.jp-dtf-plot')).toHaveCount(499);
@@ -65,7 +65,7 @@ test('plots come as they scroll into view, and are let go', async () => {
   await picture(page, 'metrics-500-open-light');
 });
 
-test('a search finds metrics under folded headings', async () => {
+test('a search finds metrics under collapsed headings', async () => {
   await dashboard.getByRole('button', { name: 'Collapse all' }).click();
   await expect(dashboard.locator('.jp-dtf-plot')).toHaveCount(3);
   const filter = dashboard.getByRole('searchbox');
@@ -78,7 +78,7 @@ test('a search finds metrics under folded headings', async () => {
   await expect(dashboard.locator('.jp-dtf-plot')).toHaveCount(3);
 });
 
-test('the crosshair and the values follow the pointer on all plots, and the keyboard', async () => {
+test('the crosshair and the values on all plots follow the pointer and the keyboard', async () => {
   const plot = dashboard.getByRole('slider', { name: /^Values of accuracy/ });
   const value = dashboard.getByRole('region', { name: 'loss' }).locator('.jp-dtf-plot-value').first();
   const newest = await value.textContent();
@@ -94,12 +94,12 @@ test('the crosshair and the values follow the pointer on all plots, and the keyb
   await expect(plot).toHaveAttribute('aria-valuetext', /^4\d, worker:0 [\d.]+, worker:1 [\d.]+$/);
 });
 
-test('what was opened and pinned is so again after the page is loaded anew', async () => {
+test('expanded headings and pinned plots are restored after a reload', async () => {
   const heading = dashboard.getByRole('button', { name: /^layer_\*/ });
   await heading.press('Enter');
   await expect(heading).toHaveAttribute('aria-expanded', 'true');
   await dashboard.getByRole('button', { name: /^layer_3\b/ }).click();
-  // What was opened before is saved on its own, perhaps only now: it is not this one.
+  // The expanded heading is saved in a request of its own, perhaps only now, so wait for the one with the pinned plot.
   const kept = page.waitForResponse(response => {
     const request = response.request();
     return (
@@ -123,7 +123,7 @@ test('what was opened and pinned is so again after the page is loaded anew', asy
   await setTheme(page, false);
 });
 
-test('opening and closing it again and again leaves nothing of Bokeh behind', async () => {
+test('opening and closing a dashboard repeatedly leaves no Bokeh plots behind', async () => {
   const client = await page.context().newCDPSession(page);
   await client.send('Performance.enable');
   const nodes = async () => {
@@ -144,11 +144,11 @@ test('opening and closing it again and again leaves nothing of Bokeh behind', as
   for (let round = 0; round < rounds; round++) {
     await openAndClose();
   }
-  // JupyterLab keeps a button of each toolbar, of about 40 nodes. One plot that stayed would be 300.
+  // JupyterLab keeps one button of each toolbar, with about 40 nodes. A plot that was not removed would be 300 nodes.
   await expect.poll(nodes).toBeLessThan(before + 100 * rounds);
 });
 
-test("a notebook's output is as tall as its plots, and nothing lies over them", async () => {
+test("a notebook's output is as tall as its plots, and nothing covers them", async () => {
   writePastRuns([
     { id: 'short', metrics: ['loss', 'val_loss', 'accuracy', 'f1'], tasks: 2, points: 50 },
     { id: 'broken', metrics: [], tasks: 2, points: 1, state: 'failed', message: 'worker:0: ValueError: no' }
@@ -172,7 +172,7 @@ test("a notebook's output is as tall as its plots, and nothing lies over them", 
       .map(node => node.className)
   );
   expect(inner).toEqual([]);
-  // The buttons are above the frame while the pointer is on the plot.
+  // While the pointer is on the plot, its buttons are shown above its frame.
   await plot.hover();
   const button = plot.getByRole('button', { name: 'Save loss', exact: true });
   await expect(button).toBeVisible();
@@ -182,7 +182,7 @@ test("a notebook's output is as tall as its plots, and nothing lies over them", 
   expect(buttons!.y + buttons!.height).toBeLessThanOrEqual(legend!.y);
   expect(legend!.y + legend!.height).toBeLessThanOrEqual(area!.y + 1);
   await expect(plot.locator('.bk-Toolbar')).toHaveCount(0);
-  // Of a run that failed it is the error, and no frame that waits for plots.
+  // The output of a run that failed is its error, without an empty frame for plots.
   const broken = outputs.nth(1);
   await expect(broken.getByRole('alert')).toHaveText('worker:0: ValueError: no');
   await expect(broken.getByRole('toolbar')).toBeHidden();

@@ -2,7 +2,7 @@ import { expect, Page, test } from '@playwright/test';
 
 import { execute, openLab, openPanel, picture, setTheme } from './lab';
 
-// One story: each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
 let page: Page;
@@ -22,7 +22,7 @@ test.afterAll(async () => {
   await page.close();
 });
 
-test('a copy of the example is opened, and connected in the panel', async () => {
+test('a copy of the example is opened, and connected to a cluster in the panel', async () => {
   await openLab(page);
   const panel = await openPanel(page);
   const more = panel.getByRole('button', { name: 'More actions' });
@@ -39,17 +39,17 @@ test('a copy of the example is opened, and connected in the panel', async () => 
   const file = (await (await page.request.get('/api/contents/digits.ipynb?token=test')).json()) as {
     content: { cells: unknown[] };
   };
-  const cells = file.content.cells.length; // the page draws them one after another
+  const cells = file.content.cells.length; // the page renders them one by one
   await expect(notebook().locator('.jp-Cell')).toHaveCount(cells);
   await row.getByRole('button', { name: `Connect the notebook to ${name}` }).click();
   await expect(tool()).toContainText(name);
   await expect(row.getByRole('button', { name: `Disconnect the notebook from ${name}` })).toBeVisible();
-  await expect(notebook().locator('.jp-Cell')).toHaveCount(cells); // its own code asks for the notebook's cluster
+  await expect(notebook().locator('.jp-Cell')).toHaveCount(cells); // none is added: the example already uses it
   await expect(tool()).toContainText('2 workers');
   await picture(page, 'notebook-cluster-light');
 });
 
-test('all of the example trains on the connected cluster', async () => {
+test('the whole example runs on the connected cluster', async () => {
   await execute(page, 'notebook:run-all-cells');
   await expect(notebook().locator('.jp-OutputArea-output', { hasText: 'are read correctly' })).toBeVisible({
     timeout: 120_000
@@ -61,7 +61,7 @@ test('all of the example trains on the connected cluster', async () => {
   expect(runs.slice(0, 2).map(run => run.cluster)).toEqual([name, name]);
 });
 
-test('after a restart the first cell has the same cluster', async () => {
+test('after a restart of the kernel, the first cell gets the same cluster', async () => {
   await execute(page, 'notebook:clear-all-cell-outputs');
   await expect(notebook().locator('.jp-OutputArea-output')).toHaveCount(0);
   await execute(page, 'notebook:restart-run-all');
@@ -70,16 +70,16 @@ test('after a restart the first cell has the same cluster', async () => {
   await expect(async () => {
     await notebook()
       .locator('.jp-WindowedPanel-outer')
-      .evaluate(panel => panel.scrollTo(0, 0)); // it follows the cells that run
+      .evaluate(panel => panel.scrollTo(0, 0)); // the notebook scrolls to the cells that run
     await expect(first.locator('.jp-InputPrompt')).toHaveText('[1]:', { timeout: 1_000 });
     await expect(first.getByRole('group', { name: `Cluster ${name}` })).toBeVisible({ timeout: 1_000 });
   }).toPass();
   await expect(tool()).toContainText(name);
   await expect(await clusters()).toHaveCount(1);
-  await execute(page, 'notebook:interrupt-kernel'); // the rest was run before
+  await execute(page, 'notebook:interrupt-kernel'); // the previous test has run the rest
 });
 
-test('the toolbar disconnects, chooses and starts', async () => {
+test('the toolbar button disconnects from the cluster and connects to it', async () => {
   await tool().click();
   const menu = page.getByRole('menu');
   await expect(menu.getByRole('menuitemcheckbox', { name: `${name} (2 workers)` })).toBeChecked();
@@ -95,9 +95,9 @@ test('the toolbar disconnects, chooses and starts', async () => {
   await expect(tool()).toContainText(name);
 });
 
-test('without an open notebook one is made, with the cluster in its first cell', async () => {
+test('without an open notebook, one is created with the cluster in its first cell', async () => {
   await page.keyboard.press('Escape');
-  // What the kernel says of its cluster may change the notebook's metadata after it is saved.
+  // A message of the kernel about its cluster may change the notebook's metadata after the notebook has been saved.
   const discard = page.locator('.jp-Dialog').getByRole('button', { name: 'Discard' });
   await page.addLocatorHandler(discard, button => button.click());
   await page.evaluate(async () => {

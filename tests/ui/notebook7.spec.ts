@@ -4,7 +4,7 @@ import path from 'node:path';
 
 import { execute, picture, writeNotebook } from './lab';
 
-// Notebook 7, which the same server has beside JupyterLab. One story: each test goes on where the one before it stopped.
+// Notebook 7, on the same server as JupyterLab. Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
 const CELLS = [
@@ -34,7 +34,7 @@ const dashboard = (within: Locator): Locator => within.locator('.jp-dtf-dashboar
 
 async function open(name: string): Promise<void> {
   await page.goto(`/notebooks/${name}?token=test`);
-  // Until then JupyterLab's parts would ask which kernel is meant.
+  // Until then, JupyterLab's components would ask which kernel to use.
   await page.waitForFunction(() => {
     interface Context {
       isReady: boolean;
@@ -57,7 +57,7 @@ test.afterAll(async () => {
   await page.close();
 });
 
-test('outputs are the dashboard, and widgets follow the run', async () => {
+test('outputs show the dashboard, and widgets follow the run', async () => {
   const complaints: string[] = [];
   page.on('console', message => {
     if (message.type() === 'error' && message.text().includes('jupyter_dtf')) {
@@ -70,7 +70,7 @@ test('outputs are the dashboard, and widgets follow the run', async () => {
   for (const cell of [0, 1, 2]) {
     await expect(dashboard(output(cell)).getByRole('region', { name: 'loss' })).toBeVisible();
   }
-  await expect(output(0).getByTitle('Stop the run watched')).toBeHidden(); // the dashboard has one
+  await expect(output(0).getByTitle('Stop the run watched')).toBeHidden(); // the dashboard has its own button
   const plain = output(3);
   await expect(plain.getByAltText('Metrics of the run')).toBeVisible();
   await expect(dashboard(plain)).toHaveCount(0);
@@ -80,7 +80,7 @@ test('outputs are the dashboard, and widgets follow the run', async () => {
   await picture(page, 'notebook7-light');
   await cluster.scrollIntoViewIfNeeded();
   await picture(page, 'notebook7-widgets-light');
-  await execute(page, 'docmanager:save'); // as it is while the run goes on
+  await execute(page, 'docmanager:save'); // while the run is in progress
   await expect(async () => {
     const { content } = (await (await page.request.get('/api/contents/seven.ipynb?token=test')).json()) as {
       content: { cells: { outputs: { data: object }[] }[] };
@@ -90,7 +90,7 @@ test('outputs are the dashboard, and widgets follow the run', async () => {
   const copied = await page.request.post('/api/contents?token=test', { data: { copy_from: 'seven.ipynb' } });
   expect(copied.ok()).toBe(true);
   const directory = process.env.DTF_UI_DIRECTORY!;
-  // Otherwise it would be shown without its widgets in any case.
+  // Otherwise, the copy would be shown without its widgets anyway.
   execFileSync('python', ['-m', 'jupyter', 'trust', path.join(directory, 'root', 'seven-Copy1.ipynb')], {
     env: { ...process.env, JUPYTER_DATA_DIR: path.join(directory, 'data') }
   });
@@ -98,7 +98,7 @@ test('outputs are the dashboard, and widgets follow the run', async () => {
   await plain.getByTitle('Stop the run watched').click();
   await expect(output(0).getByText('It is stopped')).toBeVisible();
   await expect(dashboard(output(1)).locator('.jp-dtf-header-state')).toContainText('stopped');
-  await expect(plain.getByRole('button')).toHaveCount(0); // the last picture is there in its place
+  await expect(plain.getByRole('button')).toHaveCount(0); // the last image remains
   await expect(plain.locator('img')).toBeVisible();
   await expect(cluster.getByRole('row', { name: 'watched ■ stopped' })).toBeVisible();
   await cluster.getByTitle('Stop the cluster seven').click();
@@ -119,7 +119,7 @@ test('a dashboard opens below the notebook', async () => {
   await picture(page, 'notebook7-below-light');
 });
 
-test('what was saved while the run went on is opened again without its kernel', async () => {
+test('a notebook that was saved during the run shows its end when it is opened without its kernel', async () => {
   const sessions = (await (await page.request.get('/api/sessions?token=test')).json()) as { id: string }[];
   for (const { id } of sessions) {
     await page.request.delete(`/api/sessions/${id}?token=test`);

@@ -3,8 +3,9 @@ import { defineConfig } from '@playwright/test';
 import tests from './playwright.config';
 
 /**
- * Pictures of all views, for people to look at: `make pictures`. The server is that of the tests. The designer's are taken on
- * the way of its own test, which trains what it draws; they are in artifacts/screenshots, README's among them.
+ * Takes screenshots of all views, for people to look at: `make pictures`. The server is the same as in the tests. The
+ * designer's, including those in the README, are taken by its own test, which trains a placed model, and are in
+ * artifacts/screenshots.
  */
 export default defineConfig({
   ...tests,

@@ -13,7 +13,7 @@ import {
   writePastRuns
 } from './lab';
 
-// One story: each view is opened once and taken light and dark, wide and narrow.
+// Each view is opened once, and a screenshot is taken in every theme and width.
 test.describe.configure({ mode: 'serial' });
 
 const PICTURES = path.join(__dirname, '../../artifacts/pictures');
@@ -39,10 +39,10 @@ test.afterAll(async () => {
   await page.close();
 });
 
-/** Whether plots have been drawn; their canvases are in a shadow tree. */
+/** Returns whether plots have been drawn. Their canvases are in a shadow tree. */
 const drawn = () => document.querySelectorAll('.jp-dtf-plot-area[role=slider] .bk-Figure').length > 2;
 
-/** Take the page as it is, in every theme and width. */
+/** Takes a screenshot of the page in every theme and width. */
 async function take(name: string): Promise<void> {
   for (const dark of [false, true]) {
     await setTheme(page, dark);
@@ -56,7 +56,7 @@ async function take(name: string): Promise<void> {
   await page.setViewportSize({ width: 1440, height: 900 });
 }
 
-/** Until two pictures of the page are alike: plots are drawn, and nothing slides any more. */
+/** Waits until two screenshots are equal, so that plots are drawn and animations have ended. */
 async function settled(): Promise<void> {
   await expect(async () => {
     const before = await page.screenshot();
@@ -64,7 +64,7 @@ async function settled(): Promise<void> {
     expect((await page.screenshot()).equals(before)).toBe(true);
   })
     .toPass({ timeout: 5_000 })
-    .catch(() => undefined); // a cluster's load goes on changing
+    .catch(() => undefined); // a cluster's load never stops changing
 }
 
 async function tab(name: string): Promise<void> {
@@ -74,7 +74,7 @@ async function tab(name: string): Promise<void> {
     .click();
 }
 
-test('nothing yet', async () => {
+test('an empty panel', async () => {
   await openLab(page);
   const panel = await openPanel(page);
   await expect(panel.getByRole('button', { name: 'Start two local workers' })).toBeVisible();
@@ -228,7 +228,7 @@ test('a run of eight tasks', async () => {
   await closeCurrent(page);
 });
 
-test('many metrics, none, and failures', async () => {
+test('runs with many metrics, without metrics, and failed runs', async () => {
   await openRun(page, 'many', drawn);
   await take('metrics-200');
   await closeCurrent(page);
@@ -265,13 +265,13 @@ test('in a notebook', async () => {
   await openLab(page, 'outputs.ipynb');
   await expect(page.locator('.jp-OutputArea-output .jp-dtf-plot canvas').first()).toBeVisible();
   await take('notebook');
-  await settled(); // the notebook measures its cells anew
+  await settled(); // the notebook measures its cells again
   await page.mouse.move(700, 500);
-  await page.mouse.wheel(0, 3000); // as a person goes to the end: the notebook shows its last cells as they come
+  await page.mouse.wheel(0, 3000); // as a person does: the notebook renders cells when they come into view
   await take('notebook-end');
 });
 
-test('a design, and the end', async () => {
+test('a design', async () => {
   await execute(page, 'jupyter-dtf:new-design');
   await expect(page.locator('.jp-dtf-designer:visible').first()).toBeVisible();
   await take('designer-cluster');

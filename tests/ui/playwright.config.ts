@@ -3,11 +3,11 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-// The configuration is read by every process of the run: the first one chooses the directory, the others inherit it.
+// Every process of the test run reads this file. The first one chooses the directory, and the others inherit it.
 if (!process.env.DTF_UI_DIRECTORY) {
   const own = mkdtempSync(path.join(tmpdir(), 'dtf-ui-'));
   process.env.DTF_UI_DIRECTORY = own;
-  process.on('exit', () => rmSync(own, { recursive: true, force: true, maxRetries: 3 })); // the server has ended by then
+  process.on('exit', () => rmSync(own, { recursive: true, force: true, maxRetries: 3 })); // the server has stopped
 }
 process.env.DTF_UI_PORT ??= String(20000 + (process.pid % 20000));
 const directory = process.env.DTF_UI_DIRECTORY;
@@ -21,20 +21,20 @@ cpSync(path.join(__dirname, '../../examples'), path.join(root, 'examples'), { re
 
 const overrides = {
   '@jupyterlab/apputils-extension:notification': { fetchNews: 'false', checkForUpdates: false },
-  '@jupyterlab/translation-extension:plugin': { locale: 'en' } // whatever the machine's language
+  '@jupyterlab/translation-extension:plugin': { locale: 'en' } // independent of the machine's language
 };
 mkdirSync(path.join(directory, 'config', 'labconfig'), { recursive: true });
 writeFileSync(path.join(directory, 'config', 'labconfig', 'default_setting_overrides.json'), JSON.stringify(overrides));
 
-/** A real Jupyter server, its directories its own. Token and XSRF protection stay on. */
+/** The tests use a real Jupyter server with its own directories. Authentication and XSRF protection are enabled. */
 export default defineConfig({
   testDir: __dirname,
-  testIgnore: '**/pictures.spec.ts', // not a test: make pictures
+  testIgnore: '**/pictures.spec.ts', // not tests, but `make pictures`
   outputDir: path.join(artifacts, 'ui'),
   globalTeardown: path.join(__dirname, 'teardown.ts'),
   workers: 1,
-  // The only clocks: what a test waits for, it waits for until the limit below, and then says what has not come. Some
-  // tests go through all views, in two minutes and a half beside the Python tests, where the machine is quick.
+  // These limits apply to everything that tests wait for, so that a failure says what did not happen. Some tests open
+  // all views, which takes two and a half minutes on a fast machine that runs the Python tests at the same time.
   timeout: 600_000,
   expect: { timeout: 240_000 },
   reporter: 'list',
@@ -58,7 +58,7 @@ export default defineConfig({
       PYTHONPATH: [path.join(__dirname, '../languagepack'), process.env.PYTHONPATH]
         .filter(Boolean)
         .join(path.delimiter),
-      TMPDIR: path.join(directory, 'tmp'), // what killed processes leave goes with the rest
+      TMPDIR: path.join(directory, 'tmp'), // the files that killed processes leave are removed with the directory
       JUPYTER_CONFIG_DIR: path.join(directory, 'config'),
       JUPYTER_DATA_DIR: path.join(directory, 'data'),
       JUPYTER_RUNTIME_DIR: path.join(directory, 'runtime'),

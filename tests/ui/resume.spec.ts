@@ -4,7 +4,7 @@ import path from 'node:path';
 
 import { clusterProcesses, openPanel, picture, runNotebook, setTheme, writeNotebook } from './lab';
 
-// One story: each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
 let page: Page;
@@ -17,7 +17,7 @@ test.afterAll(async () => {
   await page.close();
 });
 
-/** The id of a cluster's process, as its connection file says. */
+/** Returns the process ID of a cluster, from its connection file. */
 function processOf(cluster: string): number {
   const file = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'runtime', 'jupyter_dtf', `${cluster}.json`);
   return Number((JSON.parse(readFileSync(file, 'utf8')) as { pid: number }).pid);
@@ -33,7 +33,7 @@ async function pictures(name: string): Promise<void> {
   await setTheme(page, false);
 }
 
-test('a run is paused and continued from its dashboard', async () => {
+test('a run is paused and continued in its dashboard', async () => {
   writeNotebook('resumed.ipynb', [
     'import jupyter_dtf as dtf\nfirst = dtf.Cluster(jobs={"worker": 2}, name="first", keep=True)',
     `import keras, time
@@ -81,7 +81,7 @@ test('a run whose cluster has died is resumed on another one', async () => {
   await expect(dashboard().locator('.jp-dtf-header-state')).toContainText('lost');
 });
 
-test('nothing of them is left', async () => {
+test('all clusters stop, and no process is left', async () => {
   const panel = await openPanel(page);
   const rows = panel.getByRole('listitem', { name: /^Cluster / });
   for (const name of await rows.evaluateAll(items => items.map(item => item.dataset.name!))) {

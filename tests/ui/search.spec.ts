@@ -2,7 +2,7 @@ import { expect, Page, test } from '@playwright/test';
 
 import { openLab, openPanel, picture, runNotebook, setTheme, writeNotebook, writePastRuns } from './lab';
 
-// One story: each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
 const TRIALS = 24;
@@ -32,7 +32,7 @@ async function pictures(name: string): Promise<void> {
   await page.setViewportSize({ width: 1400, height: 900 });
 }
 
-test('a search is seen in its cell and in the list of runs, as one', async () => {
+test('a search is shown in its cell, and as one row in the list of runs', async () => {
   writeNotebook('searched.ipynb', [
     'import jupyter_dtf as dtf\ncluster = dtf.Cluster(jobs={"worker": 2}, name="searched", threads_per_host=2)',
     `def train(params, ctx):
@@ -52,7 +52,7 @@ search = cluster.search(train, space, trials=${TRIALS}, objective="val_loss", pr
   ]);
   const notebook = await runNotebook(page, 'searched.ipynb');
   const panel = await openPanel(page);
-  // While it runs: its cell has the live view, and the runs have one row.
+  // While the search runs, its cell has the live view, and the list of runs has one row.
   await expect(notebook.locator('.jp-dtf-search-view')).toBeVisible();
   await expect(notebook.locator('.jp-dtf-search-view')).toContainText('digits-search');
   await expect(panel.locator('.jp-dtf-search-row')).toHaveCount(1);
@@ -69,13 +69,13 @@ search = cluster.search(train, space, trials=${TRIALS}, objective="val_loss", pr
   await panel.getByRole('button', { name: 'Collapse the trials of digits-search' }).click();
 });
 
-test('it is sorted, brushed and looked at', async () => {
+test('its trials can be sorted, brushed and plotted', async () => {
   await view().getByRole('button', { name: 'val_loss', exact: false }).first().click();
   await expect(view().getByRole('columnheader', { name: /val_loss/ })).toHaveAttribute('aria-sort', 'ascending');
   await expect(view().locator('.jp-dtf-trials-rows [role=row]').first()).toHaveClass(/jp-mod-best/);
   await pictures('search-table');
   await view().getByRole('tab', { name: 'Parallel' }).click();
-  // Drag over the upper half of an axis of numbers.
+  // Drag over the upper half of a numeric axis.
   const axis = view().locator('[data-axis="parameter rate"] .jp-dtf-parallel-grab');
   const box = (await axis.boundingBox())!;
   await page.mouse.move(box.x + box.width / 2, box.y + 8);
@@ -100,7 +100,7 @@ test('it is sorted, brushed and looked at', async () => {
   }
 });
 
-test('its cell shows the same', async () => {
+test('its cell shows the same trials', async () => {
   await page.getByRole('tab', { name: 'searched.ipynb' }).click();
   const output = page.locator('.jp-NotebookPanel:visible .jp-dtf-search-view');
   await output.scrollIntoViewIfNeeded();
@@ -109,7 +109,7 @@ test('its cell shows the same', async () => {
   await page.getByRole('tab', { name: 'digits-search' }).click();
 });
 
-test('a trial is opened, and the view outlives the kernel', async () => {
+test('a trial can be opened, and the search is still shown without the kernel', async () => {
   await view().getByRole('tab', { name: 'Table' }).click();
   await view()
     .locator('.jp-mod-best')
@@ -131,7 +131,7 @@ test('a trial is opened, and the view outlives the kernel', async () => {
   await expect(view().locator('.jp-mod-best')).toHaveCount(1);
 });
 
-test('thousands of trials are a few rows of the page, all of them reached', async () => {
+test('only a few of thousands of trials are in the page, and all can be scrolled to', async () => {
   const many = 2000;
   writePastRuns(
     Array.from({ length: many }, (_, number) => ({

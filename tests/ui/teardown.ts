@@ -1,12 +1,12 @@
 import { clusterProcesses } from './lab';
 
-/** End what a failed test has left: its cluster would go on for as long as its run does. */
+/** Kills the clusters that failed tests have left, which would otherwise run for as long as their runs. */
 export default function teardown(): void {
   for (const line of clusterProcesses()) {
     try {
       process.kill(Number(line.split(' ')[0]), 'SIGKILL');
     } catch {
-      continue; // it ended with another
+      continue; // it has ended together with another process
     }
   }
 }

@@ -2,15 +2,15 @@ import { expect, Page, test } from '@playwright/test';
 
 import { clusterProcesses, openLab, openPanel, picture, runNotebook, setTheme, writeNotebook } from './lab';
 
-// One story: each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
-/** What a message takes on a slow connection, each way. */
+/** The latency of a slow connection, in each direction. */
 const DELAY_MS = 400;
 
 let page: Page;
 
-/** The epoch that a page's dashboard says its run is in. */
+/** Returns the current epoch that the dashboard in a page shows. */
 async function epochOf(shown: Page): Promise<number> {
   const text = await shown.locator('.jp-dtf-dashboard:visible .jp-dtf-epoch').textContent();
   return Number(/epoch (\d+)/.exec(text ?? '')?.[1] ?? 0);
@@ -33,7 +33,7 @@ test('an empty panel says what to do next', async () => {
   await picture(page, 'panel-empty-light');
 });
 
-test('the form shows what it will make and what is wrong, at the field', async () => {
+test('the form shows a preview of the cluster, and errors next to their fields', async () => {
   const panel = await openPanel(page);
   await panel.getByRole('button', { name: 'New cluster' }).click();
   const dialog = page.getByRole('dialog');
@@ -52,7 +52,7 @@ test('the form shows what it will make and what is wrong, at the field', async (
   await expect(row.getByText('cpu')).toBeVisible();
 });
 
-test('lines move while a notebook trains on it', async () => {
+test('plots change while a notebook trains on the cluster', async () => {
   writeNotebook('long.ipynb', [
     'import jupyter_dtf as dtf\ncluster = dtf.connect("digits")',
     `import keras, time
@@ -81,11 +81,11 @@ run`
   await picture(page, 'dashboard-running-light');
 });
 
-test('the machines are drawn as the server describes their figures', async () => {
+test('the Machines tab has the plots that the server describes', async () => {
   const dashboard = page.locator('.jp-dtf-dashboard:visible');
   await dashboard.getByRole('tab', { name: /^Machines/ }).click();
   const machines = dashboard.getByRole('region', { name: 'Machines during the run' });
-  await machines.scrollIntoViewIfNeeded(); // what is not seen is neither asked for nor drawn
+  await machines.scrollIntoViewIfNeeded(); // hidden plots are neither requested nor drawn
   for (const [plot, lines, value] of [
     ['CPU', ['this cluster', 'whole machine'], /\d/],
     ['Memory', ['this cluster', 'whole machine'], /[KMGT]iB/],
@@ -100,7 +100,7 @@ test('the machines are drawn as the server describes their figures', async () =>
     }
     await expect(card.locator('.jp-dtf-plot-value').first()).toHaveText(value);
   }
-  // What is new is asked for, and only that.
+  // Only new data is requested.
   const asked = await page.waitForRequest(request => request.url().includes('/machines?after='));
   const next = await page.waitForRequest(request => request.url().includes('/machines?after='));
   const after = (url: string) => Number(new URL(url).searchParams.get('after'));
@@ -114,7 +114,7 @@ test('the machines are drawn as the server describes their figures', async () =>
   await setTheme(page, false);
 });
 
-test('its next steps are traced when somebody asks for it', async () => {
+test('the next steps are traced on request', async () => {
   const dashboard = page.locator('.jp-dtf-dashboard:visible');
   await dashboard.getByRole('tab', { name: 'Timeline' }).click();
   const tab = dashboard.getByRole('tabpanel', { name: 'Timeline' });
@@ -129,8 +129,8 @@ test('its next steps are traced when somebody asks for it', async () => {
   await expect(tab.getByRole('group', { name: /^Timeline of 2 devices/ })).toBeVisible();
   await expect(tab.getByRole('status')).toHaveText('');
   const steps = tab.getByRole('combobox', { name: 'step' }).getByRole('option');
-  await expect(steps.first()).toHaveText(/^all [3-6]$/); // a task of a busy machine hears of it late
-  // Once more, which takes the place of the first.
+  await expect(steps.first()).toHaveText(/^all [3-6]$/); // on a busy machine, a task may get the request late
+  // A second trace replaces the first.
   const first = await steps.allTextContents();
   await tab.getByRole('button', { name: 'Profile' }).click();
   await expect(tab.getByRole('status')).toHaveText('Tracing the next 3 steps…');
@@ -138,7 +138,7 @@ test('its next steps are traced when somebody asks for it', async () => {
   await expect.poll(() => steps.allTextContents()).not.toEqual(first);
 });
 
-test('each view, light and dark, narrow and wide', async () => {
+test('screenshots of each view in both themes and widths', async () => {
   const dashboard = page.locator('.jp-dtf-dashboard:visible');
   for (const dark of [false, true]) {
     await setTheme(page, dark);
@@ -161,7 +161,7 @@ test('each view, light and dark, narrow and wide', async () => {
   await setTheme(page, false);
 });
 
-test('a reloaded page has everything in it', async () => {
+test('a reloaded page restores the dashboard', async () => {
   await page.reload();
   await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
   const dashboard = page.locator('.jp-dtf-dashboard:visible');
@@ -177,14 +177,14 @@ test('a reloaded page has everything in it', async () => {
   await dashboard.getByRole('tab', { name: /^Metrics/ }).click();
 });
 
-test('the socket comes back by itself and goes on where it was', async () => {
+test('the WebSocket reconnects by itself and continues', async () => {
   await page.context().setOffline(true);
   const before = await epochOf(page);
   await page.context().setOffline(false);
   await expect.poll(() => epochOf(page)).toBeGreaterThan(before);
 });
 
-test('another browser, on a slow connection, shows the same run and stops it', async ({ browser }) => {
+test('another browser on a slow connection shows the same run, and can stop it', async ({ browser }) => {
   const other = await browser.newPage();
   await other.routeWebSocket(/jupyter-dtf/, socket => {
     const server = socket.connectToServer();
@@ -214,7 +214,7 @@ test('another browser, on a slow connection, shows the same run and stops it', a
   await picture(page, 'dashboard-stopped-light');
 });
 
-test('the example notebook runs from beginning to end', async () => {
+test('the example notebook runs to the end', async () => {
   const notebook = await runNotebook(page, 'examples/digits.ipynb');
   await expect(notebook.locator('.jp-OutputArea-output', { hasText: 'are read correctly' })).toBeVisible();
   await expect(notebook.getByText('This is worker:1, 2 of 2').first()).toBeAttached();
@@ -224,10 +224,10 @@ test('the example notebook runs from beginning to end', async () => {
   await picture(page, 'example-notebook-light');
 });
 
-test('the clusters are stopped from the panel and no process is left', async () => {
+test('the clusters are stopped in the panel, and no process is left', async () => {
   const panel = await openPanel(page);
   const rows = panel.getByRole('listitem', { name: /^Cluster / });
-  await expect(rows).toHaveCount(2); // and the one that the example has started
+  await expect(rows).toHaveCount(2); // including the one that the example has started
   for (const name of await rows.evaluateAll(items => items.map(item => item.dataset.name!))) {
     await panel.getByRole('button', { name: `Stop ${name}`, exact: true }).click();
     const confirm = page.getByRole('dialog').getByRole('button', { name: /Stop/ });

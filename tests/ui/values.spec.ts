@@ -2,7 +2,7 @@ import { expect, Page, test } from '@playwright/test';
 
 import { openLab, openPanel, openRun, picture, setTheme, writePastRuns } from './lab';
 
-// A fit whose loss is lost on its way: batches, epochs, validation, and where it happened.
+// A run whose loss becomes NaN, with values per batch, per epoch and of the validation.
 let page: Page;
 const SENTENCE = 'loss became NaN at step 80 on worker:1';
 
@@ -18,7 +18,7 @@ test.afterAll(async () => {
   await page.close();
 });
 
-test('a loss that became NaN is told in the list, over the plots and on its own', async () => {
+test('a loss that became NaN is reported in the list of runs, in the dashboard and on its plot', async () => {
   await openLab(page);
   await openPanel(page);
   await expect(page.locator('.jp-dtf-run[data-run=nan]')).toContainText(SENTENCE);

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 
 import { openLab, openRun, picture, setTheme, writePastRuns } from './lab';
 
-// A run of many points, looked at closely; and what tasks show beside numbers. One story.
+// Zooming into a run with many points, and the histograms, images, texts and output of tasks. Each test continues where
+// the previous one stopped.
 test.describe.configure({ mode: 'serial' });
 
 const POINTS = 60_000;
@@ -42,13 +43,13 @@ async function saved(format: string): Promise<string> {
   return readFileSync(await download.path(), 'utf8');
 }
 
-/** The steps of one task's line, as they are drawn. */
+/** Returns the steps of one task's line, as they are drawn. */
 async function steps(): Promise<number[]> {
   const rows = (await saved('CSV')).trim().split('\r\n').slice(1);
   return rows.filter(row => row.includes('worker:1')).map(row => Number(row.split(',')[2]));
 }
 
-test('zooming in brings every point of what is seen', async () => {
+test('zooming in loads every point of the visible part', async () => {
   await page.setViewportSize({ width: 1440, height: 900 });
   await openLab(page);
   await setTheme(page, false);
@@ -75,7 +76,7 @@ test('zooming in brings every point of what is seen', async () => {
   await expect(async () => expect(await steps()).toEqual(whole)).toPass();
 });
 
-test('a task is hidden in all plots, or alone; axes are counted in epochs, examples and by the clock', async () => {
+test('a task can be hidden or shown alone in all plots, and the x axis can be examples or the time', async () => {
   const name = (plot: string, task: string) =>
     dashboard().getByRole('region', { name: plot }).getByRole('button', { name: task });
   await name('loss', 'worker:1').click();
@@ -95,7 +96,7 @@ test('a task is hidden in all plots, or alone; axes are counted in epochs, examp
   await axis.selectOption('step');
 });
 
-test('histograms are a heat map, and pictures a strip with a slider', async () => {
+test('histograms are shown as a heat map, and images as a strip with a slider', async () => {
   await dashboard().getByRole('tab', { name: 'Histograms, images, text' }).click();
   const kernel = dashboard().getByRole('region', { name: 'dense/kernel' });
   await expect(kernel.getByText('19 NaN')).toBeVisible();
@@ -128,7 +129,7 @@ test('histograms are a heat map, and pictures a strip with a slider', async () =
   await picture(page, 'zoom-900-dark');
 });
 
-test('output keeps its colours, is found in, filtered by level and downloaded', async () => {
+test('output keeps its colors, and can be searched, filtered by level and downloaded', async () => {
   await dashboard().getByRole('tab', { name: 'Output' }).click();
   const log = dashboard().getByRole('log');
   await expect(log.locator('.jp-dtf-fg-1').first()).toHaveText('ValueError');

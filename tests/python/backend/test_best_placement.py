@@ -1,4 +1,4 @@
-"""*Place automatically* offers nothing worse than what is known, by its own prediction; and why it uses no more."""
+"""*Place automatically* offers nothing predicted to be slower than known placements, and explains unused devices."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def random_case(rng: random.Random) -> tuple[LayerGraph, list[Device], dict[str,
 
 
 def by_hand(rng: random.Random, graph: LayerGraph, devices: list[Device]) -> Placement:
-    """As a person might: stages in some order, or anything at all."""
+    """Return a placement that a user might make: stages in some order, or random devices."""
     names = [layer.id for layer in graph.layers]
     if rng.random() < 0.3:
         return Placement(devices={name: rng.choice(devices).name for name in names})
@@ -80,7 +80,7 @@ def test_never_worse_than_any_that_is_known(seed: int) -> None:
     known = [own, *(Placement(devices=way) for way in simple_ways(every, devices, {}))]
     assert {device.name for device in devices} <= {name for way in known for name in way.devices.values()}
     assert step(offered) <= min(map(step, known)) * ALIKE
-    # What is offered again is no worse, and what a person pins stays.
+    # Another offer is no worse, and pinned layers stay.
     assert step(place(graph, devices, **sizes, current=offered)) <= step(offered) * ALIKE
     pinned = dict(rng.sample(sorted(offered.devices.items()), 1))
     kept = place(graph, devices, **sizes, pinned=pinned, current=offered)
@@ -155,7 +155,7 @@ def test_nothing_is_said_of_an_unfinished_placement() -> None:
 
 
 def test_branches_go_to_devices_of_their_own() -> None:
-    """No way to cut their common order into contiguous stages parts them."""
+    """Cutting the layers' order into contiguous stages cannot separate the branches."""
     ids = ["start", *(f"{side}{number}" for number in range(4) for side in "ab"), "end"]
     layers = [Layer(id=name, kind="Dense", flops=10**7, parameters=1) for name in ids]
     edges = [Edge(source="start", target=f"{side}0", bytes=4) for side in "ab"]

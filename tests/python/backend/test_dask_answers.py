@@ -26,7 +26,7 @@ from jupyter_dtf.errors import InvalidInput
 pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-X = load_digits().data[:500] / 16  # of float64, which Keras makes float32
+X = load_digits().data[:500] / 16  # float64, which Keras converts to float32
 Y = load_digits().target[:500]
 
 
@@ -39,7 +39,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 @pytest.fixture(scope="module")
 def client(cluster: dtf.Cluster) -> Iterator[Client]:
-    """Of the cluster's own scheduler."""
+    """A client of the cluster's own scheduler."""
     cluster.wait_ready()
     connection = session().do(lambda fleet: fleet.connection(cluster.name))
     with Client(connection.address, security=security_of(connection)) as made:
@@ -47,14 +47,14 @@ def client(cluster: dtf.Cluster) -> Iterator[Client]:
 
 
 class Sees(keras.layers.Layer):
-    """Says how large the batches are that it gets."""
+    """A layer that appends the size of the batch to each example."""
 
     def call(self, x: Any) -> Any:
         return tf.concat([x, tf.fill([tf.shape(x)[0], 1], tf.cast(tf.shape(x)[0], x.dtype))], 1)
 
 
 class Draws(keras.layers.Layer):
-    """Answers with random numbers."""
+    """A layer that adds random numbers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -71,7 +71,7 @@ def network() -> Any:
 
 
 def by_partition(model: Any, x: Any, ends: list[int], batch_size: int | None = None) -> Any:
-    """What ``model.predict`` says to each partition."""
+    """Return the predictions of ``model.predict`` for each partition, concatenated."""
     return np.concatenate([model.predict(part, batch_size, verbose=0) for part in np.split(x, ends)])
 
 
@@ -81,16 +81,16 @@ def test_arrays_are_answered_by_the_workers_with_the_same_chunks(cluster: dtf.Cl
     assert (lazy.chunks, lazy.dtype) == (((200, 300), (4,)), np.float32)
     np.testing.assert_array_equal(client.compute(lazy).result(), by_partition(model, X, [200], 50))
     chosen = da.from_array(X, chunks=(100, 64))
-    chosen = chosen[da.arange(500, chunks=100) >= 130]  # whose lengths nobody knows, and of which one has nothing
+    chosen = chosen[da.arange(500, chunks=100) >= 130]  # partitions of unknown lengths, one of them empty
     answers = cluster.predict(model, chosen)
     assert np.isnan(answers.shape[0]) and answers.shape[1] == 4 and answers.npartitions == 5
     theirs = by_partition(model, X[130:], [70, 170, 270])
     np.testing.assert_array_equal(client.compute(answers).result(), theirs)
-    assert not any(client.run(lambda: "tensorflow" in sys.modules).values())  # it stays out of the hosts
+    assert not any(client.run(lambda: "tensorflow" in sys.modules).values())  # hosts do not import it
 
 
 def test_evaluations_are_those_of_one_process(cluster: dtf.Cluster) -> None:
-    """Of partitions that are uneven, empty, and of lengths that nobody knows, over whose ends batches reach."""
+    """Partitions may be uneven, empty or of unknown length, and batches may span several of them."""
     keras.utils.set_random_seed(2)
     layers = [keras.Input((64,)), keras.layers.Dense(16, activation="relu"), Sees()]
     model = keras.Sequential([*layers, keras.layers.Dense(10, activation="softmax")])

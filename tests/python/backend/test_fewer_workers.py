@@ -223,7 +223,7 @@ def test_a_pipeline_goes_on_with_the_copies_for_which_there_is_room(tmp_path: Pa
     strategy = dtf.Pipeline({"hidden": first, "scores": second}, microbatches=2, replicas=2)
     with dtf.Cluster(4, name="copies", hosts=4, threads_per_host=1) as cluster:
         wait_for(cluster, lambda info: len(info.hosts) == 4)
-        # Three tasks have room, of which two are a copy.
+        # There is room for three tasks, of which two form a copy.
         missing = ["worker:0", "worker:1"]
         shrinks_and_grows(cluster, tmp_path, strategy, {"worker": 4}, lost="worker:0", missing=missing)
 

@@ -1,4 +1,4 @@
-"""Trainings fed from Dask collections on a real cluster, against plain Keras on the same examples."""
+"""Training from Dask collections on a real cluster, compared with plain Keras on the same examples."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BATCH, EPOCHS = 50, 2
 
 @pytest.fixture(scope="module")
 def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
-    """Three workers of one thread each, in hosts of their own."""
+    """Three workers on two hosts of two threads each."""
     with dtf.Cluster(jobs={"worker": 3}, name="fed", hosts=2, threads_per_host=2) as shared:
         yield shared
     session().close()
@@ -48,7 +48,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 def model() -> Any:
     keras.utils.set_random_seed(3)
     made = keras.Sequential([keras.Input((64,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(10)])
-    # Not Adam, which makes whole steps of gradients that are nothing but rounding.
+    # Not Adam, which makes full-size steps even if gradients are only rounding errors.
     made.compile(
         keras.optimizers.SGD(0.1, momentum=0.9),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -59,7 +59,7 @@ def model() -> Any:
 
 @pytest.fixture(scope="module")
 def plain() -> Any:
-    """What plain Keras makes of it: the model, and its history."""
+    """The model trained by plain Keras, and its history."""
     made = model()
     history = made.fit(
         X, Y, batch_size=BATCH, epochs=EPOCHS, shuffle=False, validation_data=(X[:99], Y[:99]), verbose=0
@@ -68,7 +68,7 @@ def plain() -> Any:
 
 
 def forms(form: str) -> dict[str, Any]:
-    """``x``, ``y`` and ``validation_data`` in one of the forms."""
+    """Return ``x``, ``y`` and ``validation_data`` in the given form."""
     bounds = np.cumsum((0, *CHUNKS))
     parts = [(X[low:high], Y[low:high]) for low, high in pairwise(bounds)]
     arrays = da.from_array(X, chunks=(CHUNKS, 40)), da.from_array(Y, chunks=(111,))
@@ -144,7 +144,7 @@ def test_every_strategy_reads_the_same(cluster: dtf.Cluster, plain: Any, strateg
 
 
 class DiesOnce(keras.callbacks.Callback):
-    """Kills worker 1 in the middle of the second epoch, if there is a worker 1."""
+    """Kills worker 1 once, in the middle of the second epoch, if there is a worker 1."""
 
     run_on_all_tasks = True
 
@@ -163,7 +163,7 @@ class DiesOnce(keras.callbacks.Callback):
 
 
 def test_shuffled_neither_the_number_of_tasks_nor_a_loss_changes_anything(cluster: dtf.Cluster, tmp_path: Path) -> None:
-    """Two tasks whose partitions are computed anew each epoch and one of which dies, against one that has them once."""
+    """Compares one task, whose partitions are computed once, with two that recompute them, one of which dies."""
     data = forms("unknown lengths")
     trained = []
     for compute, workers in (("once", 1), ("each_epoch", 2)):
@@ -184,18 +184,18 @@ def test_shuffled_neither_the_number_of_tasks_nor_a_loss_changes_anything(cluste
 
 
 def passes(args: Any, ctx: Any) -> list[list[list[int]]]:
-    """The examples of this task in each batch of three passes, the last of which it leaves early."""
+    """Return this task's examples in each batch of three passes, the last of which it ends early."""
     dataset = dtf.feed()
     return [[batch.numpy().tolist() for batch in each] for each in (dataset, dataset, dataset.take(1))]
 
 
 def joined(parts: Any) -> list[list[int]]:
-    """The batches of a pass, of which each task has its part."""
+    """Return the batches of a pass, joined from the tasks' parts."""
     return [list(chain(*batch)) for batch in zip(*parts, strict=True)]
 
 
 class Weights(keras.callbacks.Callback):
-    """The weights after each step."""
+    """Records the weights after each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class Weights(keras.callbacks.Callback):
 
 
 class Ends(keras.callbacks.Callback):
-    """Ends the training by an error after so many steps."""
+    """Ends the training with an error after ``left`` steps."""
 
     def __init__(self, left: int) -> None:
         super().__init__()
@@ -219,10 +219,10 @@ class Ends(keras.callbacks.Callback):
 
 
 def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
-    """With the batches that are left, in the order of that pass, and then those of the next."""
+    """It resumes with the remaining batches, in the order of that pass, and continues with those of the next."""
 
     def options(**more: Any) -> dict[str, Any]:
-        keras.utils.set_random_seed(3)  # what orders are drawn from
+        keras.utils.set_random_seed(3)  # the orders are drawn from this seed
         feed = dtf.Feed(
             forms("arrays")["x"], forms("arrays")["y"], compute=more.pop("compute", "once"), shuffle_buffer=120
         )

@@ -1,4 +1,4 @@
-"""Passed datasets on a real cluster: what plain Keras makes of the same dataset, step by step."""
+"""Training from passed datasets on a real cluster, compared step by step with plain Keras on the same dataset."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def events(run: dtf.Run) -> list[Any]:
 
 
 class Steps(keras.callbacks.Callback):
-    """The weights after every step, and how many steps each epoch has had."""
+    """Records the weights after every step, and the number of steps at the end of each epoch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Steps(keras.callbacks.Callback):
 
 
 def shuffled() -> tf.data.Dataset:
-    """As most programs have it; the last batch leaves some of three tasks without an example."""
+    """Return a dataset as in most programs. Its last batch leaves one of three tasks without an example."""
     dataset = tf.data.Dataset.from_tensor_slices((X[:98], Y[:98])).shuffle(100, seed=1)
     return dataset.map(lambda x, y: (x * 2, y), num_parallel_calls=tf.data.AUTOTUNE).batch(32).prefetch(2)
 
@@ -90,7 +90,7 @@ def with_python() -> tf.data.Dataset:
 
 
 class Examples:
-    """Each pass has others, as a function has that draws."""
+    """A generator function that yields different examples in each pass, as if they were drawn at random."""
 
     def __init__(self) -> None:
         self.passes = 0
@@ -102,7 +102,7 @@ class Examples:
 
 
 def read_here() -> tf.data.Dataset:
-    """Of a generator, which nobody reads but the process that has it."""
+    """Return a dataset from a generator, which only the process that has it can read."""
     spec = tf.TensorSpec([64], tf.float32), tf.TensorSpec([], tf.int64)
     return tf.data.Dataset.from_generator(Examples(), output_signature=spec).shuffle(40, seed=4).batch(30)
 
@@ -142,7 +142,7 @@ def same(expected: Steps, received: Steps) -> None:
 
 
 def nothing() -> tf.data.Dataset:
-    """Nobody knows that it has none before it is read."""
+    """Return a dataset that turns out to be empty only when it is read."""
     return of_unknown_length().filter(lambda *batch: False)
 
 
@@ -187,9 +187,9 @@ def test_asynchronous_workers_share_each_batch(cluster: dtf.Cluster) -> None:
 @pytest.mark.parametrize("epochs", [{"epochs": 3}, {"epochs": 12, "steps_per_epoch": 1}])
 @pytest.mark.extended
 def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, epochs: dict[str, Any]) -> None:
-    """With the batches that are left of it, in the order in which they would have come, and then those of the next.
+    """It resumes with the remaining batches of the epoch, in their original order, and then those of the next.
 
-    And so it does after some epochs of a pass.
+    The same holds after some epochs of a pass.
     """
     expected = Steps()
     model().fit(shuffled(), verbose=0, shuffle=False, callbacks=[expected], **epochs)
@@ -223,7 +223,7 @@ def test_several_steps_at_a_time(cluster: dtf.Cluster) -> None:
 
 
 def rows(bad: str) -> tf.data.Dataset:
-    """Digits from text, the 111th of them another line; nobody knows how many columns there are."""
+    """Return digits parsed from text, with ``bad`` as the 111th line. The number of columns is unknown."""
     lines = [",".join(map(str, row)) for row in X]
     lines[110] = bad
 
@@ -265,7 +265,7 @@ def test_a_batch_that_fails_in_the_middle_is_named(cluster: dtf.Cluster, data: A
 
 
 def test_single_examples_are_refused(cluster: dtf.Cluster) -> None:
-    """Before anything starts where the dataset is known then; one that a function returns, by its task."""
+    """They are refused before anything starts if the dataset is known, and by the task if a function returns it."""
     digits = tf.data.Dataset.from_tensor_slices((X, X))
     message = r"must be batched, because the model takes batches of shape \(None, 64\), got elements of shape \(64,\)"
     runs = len(cluster.runs)
@@ -295,7 +295,7 @@ def test_an_error_of_a_map_reaches_the_cell(cluster: dtf.Cluster) -> None:
 @pytest.mark.parametrize("epochs", [{"epochs": 3}, {"epochs": 12, "steps_per_epoch": 1}])
 @pytest.mark.extended
 def test_what_is_read_here_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, epochs: dict[str, Any]) -> None:
-    """In the run that is resumed, whose dataset is read anew; its passes are alike but for the shuffle."""
+    """The resumed run reads its dataset anew, whose passes differ only in the shuffle."""
 
     def alike() -> tf.data.Dataset:
         spec = tf.TensorSpec([64], tf.float32), tf.TensorSpec([], tf.int64)
@@ -344,7 +344,7 @@ def test_a_generator_that_raises_in_its_second_pass_is_named(cluster: dtf.Cluste
 
 
 def test_data_that_end_early_are_told_of(cluster: dtf.Cluster) -> None:
-    """As Keras warns of them; those without any batch are refused, before anything starts where that is known."""
+    """A warning is given, as by Keras. Data without any batch are refused, before anything starts if that is known."""
     with pytest.raises(dtf.InvalidInput, match=r"`x` must have at least one batch, got an empty tf\.data\.Dataset"):
         cluster.fit(model(), shuffled().take(0))
     with pytest.raises(dtf.RunFailed, match="`x` must have at least one batch, got data without any"):

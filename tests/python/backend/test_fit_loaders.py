@@ -1,4 +1,4 @@
-"""Loaders and arrays on disk as the data of a fit, on a real cluster, against plain Keras on the same data."""
+"""Training from loaders and from arrays on disk on a real cluster, compared with plain Keras on the same data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def model() -> Any:
 
 
 class Digits(keras.utils.PyDataset):
-    """Batches of digits, shuffled after every epoch where ``shuffles``, from generators that nobody else has."""
+    """Batches of digits, shuffled after every epoch if ``shuffles``, by the dataset's own random generator."""
 
     def __init__(self, shuffles: bool = False, fails: str = "", **options: Any) -> None:
         super().__init__(**options)
@@ -114,7 +114,7 @@ def assert_same(received: Any, expected: Any, **tolerance: float) -> None:
 
 @pytest.mark.parametrize("strategy", cut(STRATEGIES, keep=["allreduce", "ps"]))
 def test_a_py_dataset_gives_the_weights_of_one_process(cluster: dtf.Cluster, strategy: str) -> None:
-    """With an order of its own after each epoch, and as validation data, too."""
+    """The dataset reorders itself after each epoch; another one provides the validation data."""
     expected = model()
     history = expected.fit(
         Digits(True), epochs=EPOCHS, shuffle=False, validation_data=Digits(), validation_steps=3, verbose=0
@@ -126,7 +126,7 @@ def test_a_py_dataset_gives_the_weights_of_one_process(cluster: dtf.Cluster, str
 
 
 def test_processes_weights_and_executions_of_several_steps(cluster: dtf.Cluster) -> None:
-    """Keras weighs classes that are not named, in the middle and at the end, as 1."""
+    """Keras gives classes that are not named, in the middle and at the end, the weight 1."""
     options: dict[str, Any] = {"class_weight": {digit: 1 + digit for digit in (1, 2, 6)}}
     expected = model()
     expected.fit(Digits(), epochs=2, shuffle=False, verbose=0, **options)
@@ -137,14 +137,14 @@ def test_processes_weights_and_executions_of_several_steps(cluster: dtf.Cluster)
 
 @pytest.mark.parametrize("strategy", cut(STRATEGIES, keep=["allreduce", "pipeline"]))
 def test_arrays_on_disk_train_as_those_in_memory(cluster: dtf.Cluster, strategy: str, tmp_path: Path) -> None:
-    """In the same order where they are shuffled, in several files, and as validation data."""
+    """They are read from several files, in the same order if they are shuffled, also for validation."""
     x = np.memmap(tmp_path / "x.raw", X.dtype, "w+", shape=X.shape)
     x[:] = X
     with h5py.File(tmp_path / "y.h5", "w") as file:
         file["y"] = Y
         trained = []
         for inputs, labels in ((X, Y), (x, file["y"])):
-            keras.utils.set_random_seed(9)  # what the order is drawn from
+            keras.utils.set_random_seed(9)  # the order is drawn from this seed
             options = {"shuffle": True, "validation_split": 0.2, "batch_size": BATCH, "y": labels}
             trained.append(fit(cluster, inputs, **options, **STRATEGIES[strategy]))
     expected, received = trained
@@ -165,7 +165,7 @@ def test_workers_that_go_their_own_pace_read_by_themselves(cluster: dtf.Cluster)
 
 
 class Dies(keras.callbacks.Callback):
-    """Kills worker 1 after so many steps of the first attempt."""
+    """Kills worker 1 after ``steps`` steps of the first attempt."""
 
     run_on_all_tasks = True
 
@@ -200,7 +200,7 @@ def test_a_killed_worker_reads_on_where_the_others_are(cluster: dtf.Cluster, che
 
 
 class Weights(keras.callbacks.Callback):
-    """The weights after each step."""
+    """Records the weights after each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ class Weights(keras.callbacks.Callback):
 
 
 class Ends(keras.callbacks.Callback):
-    """Ends the training by an error after so many steps."""
+    """Ends the training with an error after ``left`` steps."""
 
     def __init__(self, left: int) -> None:
         super().__init__()
@@ -224,14 +224,14 @@ class Ends(keras.callbacks.Callback):
 
 
 def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
-    """With the batches that are left of it, in the order that they have by then."""
+    """It resumes with the remaining batches of the pass, in their current order."""
 
     class Shuffled(Digits):
         def on_epoch_end(self) -> None:
             np.random.shuffle(self.order)
 
     def options(**more: Any) -> dict[str, Any]:
-        keras.utils.set_random_seed(3)  # what orders are drawn from
+        keras.utils.set_random_seed(3)  # the orders are drawn from this seed
         return {"jobs": {"worker": 2}, "shuffle": True, "restart": False, "epochs": 8, "steps_per_epoch": 2, **more}
 
     expected, rest = Weights(), Weights()
@@ -266,14 +266,14 @@ def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
     ],
 )
 def test_what_fails_in_epoch_2_is_raised_once_with_its_batch(cluster: dtf.Cluster, kind: str, message: str) -> None:
-    """And not as an error of TensorFlow's, whether threads or processes read."""
+    """It is not raised as an error of TensorFlow's, whether threads or processes read the data."""
     options: dict[str, Any] = {"workers": 2, "use_multiprocessing": True} if kind == "exits" else {}
     with pytest.raises(RunFailed, match=message):
         fit(cluster, Digits(fails=kind, **options), jobs={"worker": 2})
 
 
 class Examples:
-    """The digits one by one, as PyTorch's datasets have them."""
+    """The digits one by one, as in a PyTorch dataset."""
 
     def __len__(self) -> int:
         return len(X)
@@ -283,15 +283,15 @@ class Examples:
 
 
 def data_loader(**options: Any) -> Any:
-    """One that shuffles, from a generator of its own."""
+    """Return a data loader that shuffles with its own generator."""
     generator = np.random.default_rng(6)
     return pytorch_standin.DataLoader(Examples(), batch_size=BATCH, shuffle=True, generator=generator, **options)
 
 
 def test_a_data_loader_gives_the_weights_of_one_process(cluster: dtf.Cluster) -> None:
-    """It travels with its sampler, and its processes read in the tasks. Keras would need PyTorch to take one."""
+    """It is sent with its sampler, and its processes read in the tasks. Keras itself would require PyTorch."""
     plain, expected = data_loader(), model()
-    next(iter(plain))  # as Keras looks at it
+    next(iter(plain))  # as Keras inspects it
     batches = [tuple(np.asarray(leaf.cpu()) for leaf in batch) for _ in range(2) for batch in plain]
     expected.fit((batch for batch in batches), steps_per_epoch=STEPS, epochs=2, shuffle=False, verbose=0)
     run = fit(cluster, data_loader(num_workers=2), epochs=2, jobs={"worker": 2})

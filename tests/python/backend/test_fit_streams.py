@@ -1,4 +1,4 @@
-"""Generators on a real cluster: held against plain Keras, and everything that can go wrong with them."""
+"""Training from generators on a real cluster, compared with plain Keras, and everything that can go wrong with them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 
 def batches(count: int, sizes: tuple[int, ...] = SIZES) -> Iterator[Any]:
-    """A generator of batches of several sizes."""
+    """Yield batches of several sizes."""
     for number in range(count):
         at, size = 30 * number % 300, sizes[number % len(sizes)]
         yield X[at : at + size], Y[at : at + size]
@@ -66,7 +66,7 @@ def fit(cluster: dtf.Cluster, data: Any, workers: int = 2, **options: Any) -> An
 
 
 def assert_as_alone(run: Any, data: Any, **options: Any) -> None:
-    """The run's weights and history are those of plain Keras with the same generator."""
+    """Check that the run's weights and history are those of plain Keras with the same generator."""
     alone = model()
     history = alone.fit(data, verbose=0, **options)
     for ours, theirs in zip(run.model.get_weights(), alone.get_weights(), strict=True):
@@ -141,8 +141,8 @@ def test_structures_tensors_and_weights_travel(cluster: dtf.Cluster) -> None:
             yield {"a": digits, "b": lengths}, Y[30 * number : 30 * number + 30], np.linspace(0, 1, 30)
 
     ours, alone = named(), named()
-    fit(cluster, yields(np.empty((30, 64))), model=ours)  # one array, filled anew for each batch
-    alone.fit(yields(None), verbose=0)  # Keras reads ahead, and trains on what such an array has come to hold meanwhile
+    fit(cluster, yields(np.empty((30, 64))), model=ours)  # one array, refilled for each batch
+    alone.fit(yields(None), verbose=0)  # Keras reads ahead, and would train on the array's later contents
     for own, theirs in zip(ours.get_weights(), alone.get_weights(), strict=True):
         np.testing.assert_allclose(own, theirs, rtol=1e-4, atol=1e-6)
 
@@ -285,7 +285,7 @@ def test_who_waits_for_a_batch_can_be_stopped(cluster: dtf.Cluster) -> None:
 
 @pytest.mark.parametrize("strategy", ["allreduce", "ps"])
 def test_a_stop_in_the_middle_of_an_epoch_does_not_complete_it(cluster: dtf.Cluster, strategy: str) -> None:
-    """Whoever waits for the 15th batch has done 6 of the 8 steps of epoch 2, and of validation data nothing."""
+    """While it waits for the 15th batch, 6 of the 8 steps of epoch 2 are done, and none of the validation."""
     asked, on = threading.Event(), threading.Event()
 
     def stuck() -> Iterator[Any]:
@@ -333,8 +333,8 @@ def test_the_generator_is_read_within_a_bound(cluster: dtf.Cluster) -> None:
     run = fit(cluster, large(), model=wide, steps_per_epoch=500, callbacks=[Holds()], wait=False, check=False)
     until_step(run, 3)
     feed = run._job.feeds[0]
-    until(lambda: not feed._window.has_room, "a full window")  # of which nobody is told
-    assert 4 <= len(drawn) <= 4 + 2 + 4 + 3  # done, prefetched and held by sockets, ahead: 32 MB, and one being read
+    until(lambda: not feed._window.has_room, "a full window")  # there is no notification of it
+    assert 4 <= len(drawn) <= 4 + 2 + 4 + 3  # done, prefetched, in sockets, read ahead (32 MB and one more)
     on.set()
     run.stop(now=True)
     run.wait(left_s())
@@ -347,7 +347,7 @@ def test_the_others_go_on_when_a_task_is_lost_and_no_step_is_repeated(cluster: d
     )
     run.result(left_s())
     assert [len(found) for found in pids(run).values()] == [1, 2]
-    alone = model()  # what the lost task had counted of its epoch is lost with it, so that is not compared
+    alone = model()  # the lost task's metrics of its epoch are lost, so they are not compared
     alone.fit(batches(30), verbose=0, **options | {"validation_data": batches(5)})
     for ours, theirs in zip(run.model.get_weights(), alone.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)

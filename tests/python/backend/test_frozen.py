@@ -1,4 +1,4 @@
-"""Processes that are stopped (SIGSTOP) while others wait for them: seen, told, and ended by whoever wants that."""
+"""Processes that are stopped (SIGSTOP) while others wait for them are detected, reported, and ended on request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def waits(_args: object, ctx: Any) -> int:
 
 
 def stays(_args: object, ctx: Any) -> None:
-    """Whoever asks it to stop has to end it."""
+    """Wait forever, without reacting to a request to stop."""
     ctx.log("here")
     threading.Event().wait()
 
@@ -45,7 +45,7 @@ def rank(_args: object, ctx: Any) -> int:
 
 
 def begin(cluster: dtf.Cluster, program: Any = waits) -> dtf.Run:
-    """A run whose tasks have all said that they are there."""
+    """Start a run, and wait until it is running."""
     run = cluster.run(program, wait=False)
     run.wait_for(lambda info: info.state.value == "running" or info.state.is_final, left_s())
     assert run.status == "running", run
@@ -53,7 +53,7 @@ def begin(cluster: dtf.Cluster, program: Any = waits) -> dtf.Run:
 
 
 def until(cluster: str, condition: Callable[[ClusterInfo], bool]) -> ClusterInfo:
-    """Wait until what this process is told of a cluster is so."""
+    """Wait until what this process knows of a cluster satisfies a condition, and return it."""
     seen = threading.Event()
     view = session()
     unsubscribe = view.do(lambda fleet: fleet.subscribe(seen.set))
@@ -67,7 +67,7 @@ def until(cluster: str, condition: Callable[[ClusterInfo], bool]) -> ClusterInfo
 
 
 def processes(cluster: str) -> dict[str, int]:
-    """The processes of a cluster by what they are; of several that are alike, one."""
+    """Return the process ids of a cluster by kind, one of each kind."""
     connection = connections.read(cluster)
     found = {"cluster": connection.pid}
     for pid in cluster_processes.members(connection.token):
@@ -82,7 +82,7 @@ def processes(cluster: str) -> dict[str, int]:
 
 
 def wait_for_state(pids: list[int], condition: Callable[[Stat | None], bool]) -> None:
-    """Wait until the kernel says so of each of these processes, of which only their parents are told."""
+    """Poll the kernel until the state of each of these processes, which are not our children, satisfies a condition."""
     patience.until(lambda: all(condition(stat_of(pid)) for pid in pids), lambda: [stat_of(pid) for pid in pids])
 
 
@@ -92,7 +92,7 @@ def freeze(pid: int) -> None:
 
 
 def wait_for_end(pids: list[int]) -> None:
-    """A zombie has ended."""
+    """Wait until these processes have ended. A zombie counts as ended."""
     wait_for_state(pids, lambda stat: stat is None or stat.has_ended)
 
 

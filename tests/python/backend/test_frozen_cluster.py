@@ -1,4 +1,4 @@
-"""A cluster process that is stopped (SIGSTOP): shown, and ended by each client. Real clusters."""
+"""A cluster process that is stopped (SIGSTOP) is shown as such and can be ended by clients, on real clusters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_stopped_cluster_is_shown_as_silent_and_ended_by_the_command_line(leav
     assert [each.name for each in dtf.clusters()] == ["ice"]
     assert re.fullmatch(r"<Cluster ice: not responding for \d+ s, local, 1 worker>", repr(dtf.clusters()[0]))
 
-    os.kill(known["cluster"], signal.SIGCONT)  # it was only busy
+    os.kill(known["cluster"], signal.SIGCONT)  # as if it had only been busy
     until("ice", lambda info: info.silent_s == 0)
     assert cluster.run(rank).result() == [0]
 

@@ -1,6 +1,6 @@
-"""In-graph training and pinned devices on a real cluster, whose machine is made to have two GPUs.
+"""In-graph training and pinned devices on a real cluster whose machine seems to have two GPUs.
 
-Only NVIDIA's library is a stand-in, found by the cluster's process on its path; TensorFlow here sees no GPU.
+Only NVIDIA's library is a stand-in, which the cluster process finds on its path; TensorFlow sees no GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs on a real cluster: how programs start, speak, end, fail and are stopped."""
+"""Runs on a real cluster: how programs start, print, report, end, fail and are stopped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def events(run: dtf.Run) -> list[Any]:
 
 
 def until_running(run: dtf.Run) -> dtf.Run:
-    """Wait for the program of every task to have said that it is there."""
+    """Wait until the program of every task has printed a line."""
 
     def said() -> bool:
         assert not run.info.state.is_final, run
@@ -53,7 +53,7 @@ def until_running(run: dtf.Run) -> dtf.Run:
 
 
 def until_ended(pid: int) -> None:
-    """Wait for a process that is not this one's child, so that nothing tells of its end. A zombie has ended."""
+    """Wait until a process that is not this one's child has ended, by polling it. A zombie counts as ended."""
     patience.until(lambda: (stat := stat_of(pid)) is None or stat.has_ended, f"the end of {pid}")
 
 
@@ -127,7 +127,7 @@ def test_results_of_many_runs_are_kept_on_disk_and_large_ones_travel_in_parts(cl
     size = 2 * PART_BYTES + 5
     large = cluster.run(lambda _args, ctx: os.urandom(size) if ctx.rank else None)
     runs = [cluster.run(lambda number, _ctx: number, number, jobs={"worker": 1}, wait=False) for number in range(55)]
-    assert [run.result() for run in runs] == [[number] for number in range(55)]  # more than the controller lists
+    assert [run.result() for run in runs] == [[number] for number in range(55)]  # more runs than the controller lists
     found = large.result()["worker:1"]
     assert len(found) == size
     assert found == large.result()[1]
@@ -308,7 +308,7 @@ def test_what_a_task_starts_ends_with_it(cluster: dtf.Cluster) -> None:
             daemon(),
         ]
         for pid in pids:
-            os.kill(pid, 0)  # they live while the task does
+            os.kill(pid, 0)  # they run as long as the task does
         return pids
 
     for pids in cluster.run(start_children).result():

@@ -1,7 +1,7 @@
-"""A task killed just before or after any one of its collectives: the training is that of one process all the same.
+"""If a task is killed just before or after any of its collectives, the result is still that of training in one process.
 
-Between two collectives, a task's position is known to itself alone. So these are the moments at which the tasks that
-are left may disagree about it.
+Between two collectives, only the task itself knows its position. So these are the moments at which the remaining tasks
+may disagree about it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FIT: dict[str, Any] = {
     "validation_data": (X[:40], Y[:40]),
 }
 MOST = 60
-"""More collectives than such a training has."""
+"""More than the number of collectives in such a training."""
 
 
 def model() -> Any:
@@ -121,7 +121,7 @@ def assert_as_alone(run: Any, alone: Any, what: Any) -> None:
 
 
 EVENTS = [(event, epoch) for event in ("epoch begin", "epoch end") for epoch in (0, 1)]
-# Where the second epoch was once skipped, and the last one not reported.
+# Cases in which the second epoch was once skipped, or the last one was not reported.
 KEPT = [(0, ("epoch begin", 1), "before"), (0, ("epoch end", 1), "after"), (1, ("epoch end", 0), "after")]
 
 
@@ -145,7 +145,7 @@ def test_at_any_of_a_whole_training(cluster: dtf.Cluster, alone: Any, rank: int,
     for number in range(1, MOST):
         run = trained(cluster, Dies(rank, ("train", 0), number, moment), dtf.Checkpoint(every_epochs=1))
         assert_as_alone(run, alone, (rank, number, moment))
-        if not any(task.attempt for task in run.info.tasks):  # it ended before that many
+        if not any(task.attempt for task in run.info.tasks):  # it had fewer collectives
             assert number > 20
             return
     pytest.fail(f"more than {MOST} collectives")

@@ -1,4 +1,4 @@
-"""Who reaches the ports of a run's tasks: nobody but the user whose run it is, tried by others."""
+"""Only the user of a run can connect to the ports of its tasks, tested by the attempts of others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def network() -> Any:
 
 @contextlib.contextmanager
 def training(cluster: dtf.Cluster, strategy: Any, jobs: dict[str, int]) -> Iterator[dtf.Run]:
-    """A training that goes on until it is told to stop."""
+    """Run a training until the end of the context."""
     x = np.ones((64, 8), np.float32)
     run = cluster.fit(network(), x, x[:, :1], strategy=strategy, jobs=jobs, epochs=100_000, wait=False)
     info = run.wait_for(lambda info: info.state.is_final or "loss" in info.latest, left_s())
@@ -103,7 +103,7 @@ def test_servers_take_only_their_users_connections(cluster: dtf.Cluster) -> None
 
 
 def own_ports() -> set[int]:
-    """Where this process itself listens."""
+    """Return the ports on which this process itself listens."""
     return {listener.port for listener in listeners([os.getpid()]) if listener.pid == os.getpid()}
 
 
@@ -117,13 +117,13 @@ def test_what_a_client_listens_on_is_its_own(cluster: dtf.Cluster) -> None:
         assert len(connected) == 1
         assert_only_its_user_gets_in(connected)
     doors = [("127.0.0.1", port, 0) for port in own_ports() - before]
-    assert len(doors) == 2  # another, which disconnecting has started
-    for uid in (OTHER_UID, os.getuid()):  # nobody needs them any more
+    assert len(doors) == 2  # disconnecting has started another server
+    for uid in (OTHER_UID, os.getuid()):  # the servers are no longer needed
         assert speak(doors, uid, patience_s=1) == ["TimeoutError", "TimeoutError"]
 
 
 def own_servers(args: Any, ctx: Any) -> None:
-    """A program that starts servers as it likes: one in its place of the cluster, one anywhere."""
+    """Start a task's own server in the cluster, and a local one, with TensorFlow's own classes."""
     import tensorflow as tf
 
     tf.distribute.Server(ctx.cluster_spec.as_tf(), ctx.job_name, ctx.task_index)
@@ -166,7 +166,7 @@ def test_what_needs_no_server_listens_on_nothing(cluster: dtf.Cluster, strategy:
 
 @as_another_user
 def test_exchanges_by_tcp_take_only_their_runs_connections(cluster: dtf.Cluster) -> None:
-    """At the cluster's address alone, at ports beside those of TensorFlow's servers; not even their user gets in."""
+    """They listen only at the cluster's address, not on TensorFlow's ports, and reject even their own user."""
     with training(cluster, dtf.AllReduce(transport="tcp"), {"worker": 2}) as run:
         found = listeners(tasks(run.info))
         assert {listener.address for listener in found} == {"127.0.0.1"}
@@ -193,12 +193,12 @@ def test_a_program_that_starts_no_server_listens_on_nothing(cluster: dtf.Cluster
 
 
 HERE, THERE = ("198.18.77.1", "fd00:77::1"), ("198.18.77.2", "fd00:77::2")
-"""The addresses of this machine and of the other one, between which they see each other."""
+"""The addresses of this machine and of the other one on the link between them."""
 
 
 @pytest.fixture
 def another_machine() -> Iterator[tuple[str, ...]]:
-    """A network namespace joined to this one: how to run something there."""
+    """A network namespace connected to this one. Yields the words of a command that runs a program there."""
     ip = shutil.which("ip")
     if os.getuid() != 0 or ip is None:
         lacking.skip("only root can make a network namespace, with the program ip")
@@ -220,10 +220,10 @@ def another_machine() -> Iterator[tuple[str, ...]]:
 
 
 def test_nobody_gets_in_from_another_machine(cluster: dtf.Cluster, another_machine: tuple[str, ...]) -> None:
-    """Not even root there: it is no process of this machine."""
+    """Not even root on the other machine gets in, since its processes are not on this machine."""
     with cluster.servers({"worker": 2}) as servers:
         doors = [(address, port, 0) for port in ports_of(servers.run) for address in HERE]
-        assert all(map(is_answer, speak(doors, os.getuid())))  # by these addresses, from here
+        assert all(map(is_answer, speak(doors, os.getuid())))  # these addresses work from this machine
         assert not any(map(is_answer, speak(doors, os.getuid(), another_machine)))
     with cluster.servers({"worker": 1}, clients=THERE) as servers:  # unless that machine was named
         assert warnings(servers.run) == ["TensorFlow's servers can be used from other machines"]
@@ -259,7 +259,7 @@ with dtf.Cluster(jobs={"worker": 2}) as cluster, cluster.servers() as servers:
 
 @as_another_user
 def test_it_needs_no_privileges() -> None:
-    """A cluster of a user who has none, not even those to use namespaces."""
+    """The cluster belongs to a user who has none, not even those to use namespaces."""
     with subprocess.Popen(
         [sys.executable, "-c", WITHOUT_PRIVILEGES, PROGRAM],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
@@ -292,7 +292,7 @@ def refused(self, level, option, *value):
 before = socket.socket.setsockopt
 socket.socket.setsockopt = refused
 """
-"""What a kernel without the steering of connections answers, in every Python process."""
+"""Makes every Python process see a kernel that cannot direct connections."""
 
 
 def test_where_the_system_refuses_it_is_said_before_the_start(

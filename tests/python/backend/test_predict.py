@@ -1,4 +1,4 @@
-"""``cluster.predict`` and ``cluster.evaluate`` on a real cluster, held against Keras's own on the same data."""
+"""``cluster.predict`` and ``cluster.evaluate`` on a real cluster, compared with Keras's own on the same data."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def classifier(*more: Any) -> Any:
 
 
 class OfWholeBatch(keras.layers.Layer):
-    """What it says of an example depends on the others of the batch, and on how many there are."""
+    """A layer whose output for an example depends on the other examples of the batch, and on their number."""
 
     def call(self, x: Any) -> Any:
         return x - tf.reduce_mean(x, 0, keepdims=True) + tf.cast(tf.shape(x)[0], x.dtype)
 
 
 class Counting(keras.layers.Layer):
-    """What it says depends on the batches before."""
+    """A layer whose output depends on the number of batches before."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -150,7 +150,7 @@ def of_a_generator() -> Any:
 def test_every_form_is_answered_in_its_order_with_an_uneven_end(
     cluster: dtf.Cluster, tmp_path: Path, tasks: int
 ) -> None:
-    """The last batch has 13 examples, and the tasks have unequally many."""
+    """The last batch has 13 examples, and the tasks get unequal numbers of examples."""
     h5py = pytest.importorskip("h5py")
     np.save(tmp_path / "x.npy", X)
     with h5py.File(tmp_path / "x.h5", "w") as file:
@@ -178,7 +178,7 @@ def test_every_form_is_answered_in_its_order_with_an_uneven_end(
         cluster.predict(model, of_a_generator().repeat())
 
 
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras's own, of a generator that ends
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras's own warning about a generator that ends
 def test_a_generator_is_read_here_and_answered_there(cluster: dtf.Cluster) -> None:
     def batches() -> Iterator[Any]:
         for begin in range(0, 200, 30):
@@ -209,7 +209,7 @@ def test_a_model_that_changes_itself_answers_on_one_task_and_comes_home_changed(
         model.summary(print_fn=lambda _: None)
         twin = keras.models.clone_model(model)
         twin.set_weights(model.get_weights())
-        for _ in range(2):  # the second goes on where the first has left the model
+        for _ in range(2):  # the second call starts from the state that the first has left
             np.testing.assert_allclose(
                 cluster.predict(model, X, batch_size=17), twin.predict(X, batch_size=17, verbose=0), rtol=1e-5
             )

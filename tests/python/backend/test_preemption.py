@@ -1,4 +1,4 @@
-"""Dask workers of a real cluster told by a signal that their machine is to go, in the middle of a training."""
+"""Dask workers of a real cluster that receive a preemption signal for their machine in the middle of a training."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 @pytest.fixture(autouse=True)
 def three_hosts(cluster: dtf.Cluster) -> None:
-    """The nanny of one that has gone has started another."""
+    """Wait until nannies have replaced the hosts that earlier tests have ended."""
     wait_for(cluster, lambda info: len(info.hosts) == 3)
 
 
@@ -55,8 +55,9 @@ def model() -> Any:
 
 
 class Waits(keras.callbacks.Callback):
-    """In the first attempt, after some steps, says so in a file and waits for another one, and for the word that a
-    checkpoint is to be written, or the run paused, where ``is_asked``.
+    """After some steps of the first attempt, creates the file ``here`` and waits for the file ``on``.
+
+    With ``is_asked``, it then also waits until a checkpoint is requested, or the task is asked to stop.
     """
 
     def __init__(self, here: Path, on: Path, *, is_asked: bool = False) -> None:
@@ -93,7 +94,7 @@ def fit(cluster: dtf.Cluster, **options: Any) -> Any:
 
 
 def assert_weights(run: Any) -> None:
-    """As one process would have trained them."""
+    """Check that the weights are those of training in one process."""
     alone = model()
     alone.fit(X, Y, batch_size=BATCH, epochs=2, shuffle=False, verbose=0)
     for ours, theirs in zip(run.model.get_weights(), alone.get_weights(), strict=True):
@@ -105,7 +106,7 @@ def until_told(run: Any, what: Callable[[str], bool]) -> None:
 
 
 def send(cluster: dtf.Cluster, run: Any, task: str, number: int) -> Any:
-    """A signal to the Dask worker that has a task. Returns the process."""
+    """Send a signal to the Dask worker that runs a task, and return its process."""
     (host,) = [info.host for info in run.info.tasks if info.task == task]
     process = dask_worker(cluster, host)
     process.send_signal(number)
@@ -136,7 +137,7 @@ def test_a_checkpoint_is_written_first_and_the_training_goes_on_elsewhere(
     (told,) = [note for note in notes(run) if note.title.endswith(f" is going away ({number.name})")]
     assert (told.level, told.mark) == ("warning", "host to go")
     first, *_ = run.checkpoints
-    assert AT <= first.step < STEPS / 2  # at the step that it was in, and not only at the end of the epoch
+    assert AT <= first.step < STEPS / 2  # at the current step, not only at the end of the epoch
     assert states(run)[-2:] == ["running", "succeeded"]
     assert "restarting" in states(run)
     if "ps" not in task:

@@ -1,7 +1,7 @@
-"""Workers of parameter servers that are killed and frozen on a real cluster come back, and the others go on meanwhile.
+"""On a real cluster with parameter servers, killed and frozen workers come back while the others continue.
 
-What is trained counts the examples: each has a row of an embedding, whose gradient is one, so that the rows say at the
-end how often each was trained, whoever has done it and in whatever order.
+The model counts examples: each has a row of an embedding, whose gradient is one. At the end, the rows therefore show
+how often each example was trained, by whichever worker and in whatever order.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 
 def counter() -> Any:
-    """A model that counts how often it has seen each example."""
+    """Return a model that counts how often it has seen each example."""
     model = keras.Sequential(
         [keras.Input((), dtype="int32"), keras.layers.Embedding(EXAMPLES, 1, embeddings_initializer="zeros")]
     )
@@ -54,14 +54,14 @@ def counter() -> Any:
 
 
 def counts(run: dtf.FitRun, workers: int) -> Counter[int]:
-    """How many examples were trained so often, each in shares of a batch of so many workers."""
+    """Return how many examples were trained how many times, given the number of workers that share a batch."""
     seen = run.model.get_weights()[0][:, 0] * (BATCH // workers)
     return Counter(np.round(seen).astype(int).tolist())
 
 
 class Holds(keras.callbacks.Callback):
-    """Some workers say that they are there in the middle of an epoch, and go no further than that. When they have, the
-    others wait until they have been lost.
+    """Holds some workers in the middle of an epoch, where they create files. Once all of these exist, the other workers
+    wait until the held ones have been lost.
     """
 
     run_on_all_tasks = True
@@ -111,7 +111,7 @@ def pids(run: dtf.Run) -> dict[str, int]:
 
 
 def lose(run: dtf.Run, lost: dict[str, signal.Signals]) -> None:
-    """Send signals to tasks once they are held, and let the others go on."""
+    """Send signals to tasks once they are held, and let the others continue."""
     place = os.fspath(run.info.run_dir)
     held = [os.path.join(place, f"{task} is held") for task in lost]
     patience.until(lambda: all(map(os.path.exists, held)) or run.info.state.is_final, lambda: (run, events(run)))
@@ -122,7 +122,7 @@ def lose(run: dtf.Run, lost: dict[str, signal.Signals]) -> None:
 
 
 def steps_of(run: dtf.Run, task: str, metric: str = "staleness") -> list[tuple[float, int]]:
-    """The steps that a task has reported, each with its attempt."""
+    """Return the steps that a task has reported, each with its attempt."""
     points = run.metrics.query(f"metric == '{metric}' and task == '{task}'").sort_values("time")
     return [(float(step), int(attempt)) for step, attempt in zip(points.step, points.attempt, strict=True)]
 
@@ -144,7 +144,7 @@ def test_workers_that_are_killed_and_frozen_come_back_and_all_examples_are_train
     assert steps_of(run, "worker:0") == [(step, 0) for step in range(1, 2 * STEPS + 1)]
     for attempt, task in enumerate(lost, start=1):
         reported = steps_of(run, task)
-        steps = [step for step in range(1, 2 * STEPS + 1) if step != HELD + 1]  # which it has taken, and not told
+        steps = [step for step in range(1, 2 * STEPS + 1) if step != HELD + 1]  # which it has taken but not reported
         assert [step for step, _ in reported] == steps
         assert {number for _, number in reported} == {0, attempt}
 
@@ -199,7 +199,7 @@ def test_with_backup_workers_the_barrier_does_not_wait_and_takes_the_new_one_in(
     run.result(left_s())
     assert states(run) == ["launching", "running", "succeeded"]
     assert [task.attempt for task in run.info.tasks] == [0, 0, 1, *[0] * servers]
-    late = 2 * len(run.updates)  # those that leave last may take a step or two alone
+    late = 2 * len(run.updates)  # the last ones to finish may take a step or two alone
     assert 2 * 3 * STEPS - late <= sum(found["applied"] for found in run.updates.values()) <= 2 * 3 * STEPS
     back = [step for step, attempt in steps_of(run, "worker:2", "dropped") if attempt == 1]
     assert back == sorted(back)

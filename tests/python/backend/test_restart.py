@@ -1,4 +1,4 @@
-"""Tasks killed and frozen on a real cluster: who it was is said, and the whole gang is started again, or is not."""
+"""When tasks of a real cluster are killed or frozen, the run names them, and is restarted or fails."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def notes(run: dtf.Run) -> list[Note]:
 
 
 def until_here(run: dtf.Run, attempt: int = 1) -> dtf.Run:
-    """Wait for the program of every task to have said that it is there."""
+    """Wait until the program of every task has logged that the attempt has begun."""
 
     def said() -> bool:
         assert not run.info.state.is_final, run
@@ -84,7 +84,7 @@ def until_here(run: dtf.Run, attempt: int = 1) -> dtf.Run:
 
 
 def kill(run: dtf.Run, task: str, number: int = signal.SIGKILL) -> int:
-    """Send a signal to the process of one task. Returns its id."""
+    """Send a signal to the process of a task, and return its id."""
     (pid,) = [info.pid for info in run.info.tasks if info.task == task]
     os.kill(pid, number)
     return pid
@@ -97,7 +97,7 @@ def until_ended(*pids: int) -> None:
 
 
 def nothing_is_left(run: dtf.Run, cluster: dtf.Cluster) -> None:
-    """No process of a task and no directory of the run on this machine."""
+    """Wait until no process of a task and no directory of the run is left on this machine."""
     until_ended(*(task.pid for task in run.info.tasks if task.pid))
     token = connections.read(cluster.name).token
     roots = [paths.machine_dir(token), paths.shared_memory_dir(token)]
@@ -220,7 +220,7 @@ def test_a_dask_worker_that_dies_takes_its_run_to_where_there_are_hosts(no_proce
 
 
 def dask_worker(cluster: dtf.Cluster, host: str) -> psutil.Process:
-    """The process of the Dask worker of that name."""
+    """Return the process of the Dask worker with this name."""
     (found,) = [info for info in cluster.info.hosts if info.name == host]
     port = int(found.address.rpartition(":")[2])
     for process in psutil.Process(connections.read(cluster.name).pid).children(recursive=True):
@@ -263,7 +263,7 @@ def test_a_frozen_worker_of_a_training_is_named_in_time_and_the_training_goes_on
     assert cost.title in (
         "Training continues after step 3",
         "Training continues after step 4",
-    )  # worker:1 may have given its part of it
+    )  # worker:1 may have contributed to step 4
     assert cost.text.endswith("s after worker:1 was lost")
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]
     (reason,) = [event.message for event in events(run) if isinstance(event, RunChanged) and "begins" in event.message]
@@ -320,7 +320,7 @@ def test_a_task_that_goes_on_in_time_is_left_alone(cluster: dtf.Cluster) -> None
     pid = kill(run, "worker:0", signal.SIGSTOP)
     patience.until(lambda: (stat := stat_of(pid)) is not None and stat.is_stopped, "it is stopped")
     os.kill(pid, signal.SIGCONT)
-    kill(run, "worker:1", signal.SIGSTOP)  # which will be noticed: later than the other would have been
+    kill(run, "worker:1", signal.SIGSTOP)  # this is noticed, later than worker:0 would have been
     assert run.wait(left_s()).info.message.startswith("worker:1 has been stopped")
 
 

@@ -1,4 +1,4 @@
-"""A task of a real training that takes longer than the others: it is named, once, until it does no longer."""
+"""A task of a real training that is slower than the others is reported once, and once more when it has caught up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_slow_task_is_named_once_and_when_it_is_as_fast_as_the_others_again(
     import keras
 
     class Slow(keras.callbacks.Callback):
-        """Holds the last task up in every step, while there is such a file."""
+        """Delays the last task in every step while a file exists."""
 
         run_on_all_tasks = True
 

@@ -1,4 +1,4 @@
-"""What is around a cluster does not get into it, nor out: modules of the working directory, the umask, other users."""
+"""Isolation of clusters from their surroundings: modules in the working directory, the umask, and other users."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRAM = Path(__file__).with_name("surroundings.py")
 
 
 def modules_beside(directory: Path) -> None:
-    """Modules named as all that are installed, which say that they have run, and one of the person's own."""
+    """Create modules named like installed ones, which record that they have run, and one module of the user's own."""
     names = [*sys.stdlib_module_names, *(name for name in INSTALLED if importlib.util.find_spec(name))]
     for name in names:
         (directory / f"{name}.py").write_text(
@@ -70,7 +70,7 @@ def test_a_cluster_with_a_umask_beside_such_modules(umask: str, tmp_path: Path) 
 def test_a_child_does_not_import_what_is_beside_it(
     safe_path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In every version of Python: both ways are tried, and what the child starts by multiprocessing is looked at."""
+    """This holds with ``-P``, without it as in old versions of Python, and for processes that the child spawns."""
     if safe_path and sys.version_info < (3, 11):
         pytest.skip("it has no -P")
     notebooks = tmp_path / "notebooks"

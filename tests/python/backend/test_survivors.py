@@ -1,4 +1,4 @@
-"""Workers of a training killed on a real cluster: the others go on in their processes, and no step is lost."""
+"""If workers of a training are killed on a real cluster, the others continue in their processes; no step is lost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def model() -> Any:
 
 
 class Dies(keras.callbacks.Callback):
-    """Kills tasks, ``{attempt: {task: (when, steps)}}``: after so many steps of all epochs, at their end, or before."""
+    """Kills tasks, ``{attempt: {task: (event, steps)}}``, at an event after that many steps of all epochs."""
 
     run_on_all_tasks = True
 
@@ -89,7 +89,7 @@ class Dies(keras.callbacks.Callback):
 
 
 class Counts(keras.callbacks.Callback):
-    """Runs on the chief: the epochs that it has heard of."""
+    """Records the epochs that begin and end, on the chief."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ def fit(cluster: dtf.Cluster, workers: int, deaths: Deaths | None = None, **opti
 
 @pytest.fixture(scope="module")
 def whole(cluster: dtf.Cluster) -> dict[int, Any]:
-    """Trainings in which nothing happens, by the number of workers."""
+    """Undisturbed trainings, keyed by the number of workers."""
     runs = {workers: fit(cluster, workers) for workers in (2, 3)}
     for run in runs.values():
         run.result(left_s())
@@ -142,7 +142,7 @@ def states(run: dtf.Run) -> list[str]:
 
 
 def pids(run: dtf.Run) -> dict[str, set[int]]:
-    """Every process that each task has ever had, by the tasks' names: whichever is heard of first."""
+    """Return the ids of all processes that each task has had, keyed by task."""
     found: dict[str, set[int]] = {info.task: set() for info in run.info.tasks}
     for event in events(run):
         if isinstance(event, TaskChanged) and event.pid:
@@ -192,7 +192,7 @@ def test_the_others_go_on_in_their_processes(cluster: dtf.Cluster, whole: dict[i
     assert sorted(set(counts.begun)) == [*range(EPOCHS)]
     died = [task for attempt in deaths.values() for task in attempt]
     for task, found in pids(run).items():
-        # A successor that has not begun yet is started again, where another loss is noticed only then.
+        # A successor that has not begun yet is restarted if another loss is noticed only then.
         most = 1 + len(died) if task in died else 1
         assert 1 + died.count(task) <= len(found) <= most, task
     assert len(pids(run)) == workers
@@ -296,7 +296,7 @@ def test_a_function_for_data_is_called_again_and_goes_on_after_its_steps(cluster
 
 
 def test_an_execution_of_several_steps_is_done_again_as_a_whole(cluster: dtf.Cluster) -> None:
-    """The last execution of an epoch has 2 steps of 12. One task dies within one, the other after a last one."""
+    """An epoch's last execution has 2 of its 12 steps. One task dies during an execution, the other after the last."""
 
     def run_of(dies: bool) -> Any:
         def share(ctx: Any) -> Any:
@@ -341,8 +341,8 @@ def test_an_execution_of_several_steps_is_done_again_as_a_whole(cluster: dtf.Clu
 
 
 class Loses(keras.callbacks.Callback):
-    """Runs on the chief. After five steps of the first attempt, says so in a file and waits for another one; after one
-    with fewer workers than at first, says so if they are the fewest, and waits for the word that others are back.
+    """Runs on the chief. After five steps, creates the file ``here`` and waits for the file ``on``. After a step with
+    fewer workers than at first, creates the file ``few`` if they are the fewest, and waits until others are back.
     """
 
     def __init__(self, directory: Path, fewest: int) -> None:
@@ -411,7 +411,7 @@ def test_fewer_workers_go_on_where_hosts_are_gone_and_more_again_when_they_are_b
     until(lambda: len(set(nannies.children()) - before) == len(lost), lambda: run)
     others = set(nannies.children()) - before
     for process in others:
-        process.suspend()  # the hosts that the nannies start again
+        process.suspend()  # the hosts that the nannies have restarted
     loses.on.touch()
     until(loses.few.exists, lambda: (run, notes(run)))
     for process in others:
@@ -426,7 +426,7 @@ def test_fewer_workers_go_on_where_hosts_are_gone_and_more_again_when_they_are_b
     assert grown == sorted(grown) and grown[-1] == 3, loses.sizes
     room = [note for note in notes(run) if note.title.startswith("There is room for ")]
     back = [note for note in notes(run) if re.fullmatch(r".+ (is|are) back: attempt \d of \d", note.title)]
-    # A larger gang that learns of more room still may have trained nothing when it makes way for the next.
+    # A larger gang may have trained nothing when still more room appears and the next gang replaces it.
     assert len({*grown}) - 1 <= len(back) == len(room) <= len(lost)
     assert states(run).count("restarting") == len(without) + len(back)
     assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}

@@ -69,7 +69,7 @@ def promised(this: Round) -> Promise:
     loss = promise.loss if this.whom in TASKS or this.what == "notice" else ""
     if this.strategy in APART and promise.restarts[1] and this.whom in ("host", "warm"):
         promise = replace(promise, alone=PERHAPS)  # if several tasks are lost, a worker may be missed first
-    if (this.what, this.when) == ("notice", "a restart"):  # the host may have no tasks, and then ends
+    if (this.what, this.when) == ("notice", "a restart"):  # a host without tasks ends
         return replace(promise, restarts=(1, promise.restarts[1] + 1), loss="")
     if this.strategy in APART and this.whom == "worker" and promise.restarts == ONCE:
         if this.when in ("a step", "the last step"):

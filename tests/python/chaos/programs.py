@@ -49,7 +49,7 @@ def step_of(done: int, at: int, go: str, ctx: Any) -> None:
 
 
 class Gate(keras.callbacks.Callback):
-    """Counts this task's steps, and holds the task at the step ``at``."""
+    """A callback that counts this task's steps, and holds the task at step ``at``."""
 
     run_on_all_tasks = True
 

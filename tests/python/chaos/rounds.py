@@ -51,7 +51,7 @@ class Missed(AssertionError):
 
 
 class Rounds:
-    """Plays rounds on one cluster, for as long as it lives. Must be closed."""
+    """A player of rounds, which uses the same cluster until it ends. Must be closed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -77,7 +77,7 @@ class Rounds:
         status, wrong = "broken", list[str]()
         try:
             status, wrong = self._play(this)
-        except Exception as error:  # the other rounds are played all the same
+        except Exception as error:  # the other rounds are still played
             wrong = [f"{type(error).__name__}: {error}"]
         if status == "broken" or not promised(this).cluster_lives:
             patience.begin(WITHIN_S)
@@ -133,7 +133,7 @@ class Rounds:
 
 
 class Deed:
-    """What a round does to its run."""
+    """The action of a round on its run."""
 
     def __init__(self, this: Round, cluster: dtf.Cluster, run: dtf.Run, go: Path) -> None:
         self._this = this
@@ -143,7 +143,7 @@ class Deed:
         self._leaves: set[int] = set()
 
     def do(self) -> set[str]:
-        """Wait for the moment, and do it. Return the name of the task to which it was done, if it was a task."""
+        """Wait for the moment, and act. Return the name of the task that was affected, if it was a task."""
         self._until_moment()
         name = TASK_NAMES.get(self._this.whom, "")
         match self._this.what:
@@ -173,8 +173,8 @@ class Deed:
         )
 
     def _until_told(self) -> None:
-        """Wait until the run knows that its host is about to go away. It writes a checkpoint first, for which it must
-        not be held.
+        """Wait until the run knows that its host is about to go away. The run then writes a checkpoint, so it must not
+        be held any longer.
         """
 
         def is_told(_info: RunInfo) -> bool:

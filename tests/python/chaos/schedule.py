@@ -43,7 +43,7 @@ class Round(NamedTuple):
     step: int
     """The run is held at the end of this step, until everything is ready."""
     is_held: bool
-    """Whether the run is still held when it happens, or has just been released."""
+    """Whether the run is still held at that moment. Otherwise, it has just been released."""
 
     def __str__(self) -> str:
         held = "held at" if self.is_held else "going on from"

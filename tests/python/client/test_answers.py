@@ -1,4 +1,4 @@
-"""The parts of tasks' answers, put together."""
+"""Tests of how the predictions and evaluations of several tasks are combined."""
 
 from __future__ import annotations
 

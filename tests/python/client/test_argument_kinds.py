@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind are refused with a sentence, before anything starts."""
+"""Arguments of the wrong kind are refused with an error message before anything starts."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from .fake_run import FakeRun
 
 API: Any = dtf
 FIT: Any = FitRun
-"""To be called as their types forbid."""
+"""For calls that their type annotations forbid."""
 
 
 def a_cluster() -> Any:
-    """A cluster that does not exist: whatever asks it anything fails."""
+    """Return a ``Cluster`` without a cluster process: anything that accesses it fails."""
     return dtf.Cluster.__new__(dtf.Cluster)
 
 
@@ -163,7 +163,7 @@ def test_stopping_a_search_that_has_ended_does_nothing() -> None:
     search = Search.__new__(Search)
     search._done = threading.Event()
     search._done.set()
-    search.stop()  # it would fail without trials to stop
+    search.stop()  # it would fail if it looked for trials to stop
 
 
 @pytest.mark.parametrize(

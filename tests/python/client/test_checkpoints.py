@@ -1,4 +1,4 @@
-"""Checkpoints of a real cluster's runs, as a person sees them, and runs that go on from them."""
+"""Tests of the checkpoints of runs on a real cluster, as users see them, and of runs that resume from them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fit(cluster: dtf.Cluster, trained: Any, **arguments: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def whole(cluster: dtf.Cluster) -> tuple[Any, list[Any]]:
-    """A training with checkpoints in the middle of epochs, and its weights."""
+    """Return a training run with checkpoints in the middle of epochs, and its weights."""
     policy = dtf.Checkpoint(every_steps=7, every_epochs=1, keep=50)
     run = fit(cluster, model(), checkpoint=policy)
     return run, run.model.get_weights()
@@ -127,7 +127,7 @@ def test_a_checkpoint_becomes_a_file_of_keras(
     with pytest.raises(dtf.InvalidInput, match=r"`path` must end in \.keras or \.h5, or have no suffix"):
         run.export(tmp_path / "model.pb")
     if not by_function:
-        for ours, theirs in zip(run.model.get_weights(), weights, strict=True):  # what was passed is as it was
+        for ours, theirs in zip(run.model.get_weights(), weights, strict=True):  # the passed model is unchanged
             np.testing.assert_array_equal(ours, theirs)
 
 
@@ -144,7 +144,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(cluster: dtf.Cluster, who
     _, weights = whole
 
     class Held(keras.callbacks.Callback):
-        """Waits after a step until somebody ends this process, the first time that it comes so far."""
+        """A callback that waits after step 17 until its process is killed, but only the first time."""
 
         def __init__(self, mark: str) -> None:
             super().__init__()
@@ -238,7 +238,7 @@ def test_what_cannot_go_on_is_refused_before_anything_starts(
 
 
 def counts(until: int, ctx: Any) -> Any:
-    """Counts, from where an earlier program has come to."""
+    """Add up the steps, continuing from a checkpoint if there is one."""
     import tensorflow as tf
 
     total = tf.Variable(0.0)
@@ -259,8 +259,8 @@ def test_a_program_writes_and_reads_its_own(cluster: dtf.Cluster) -> None:
     assert newest.step == 5
     assert newest.tree["total"] == 15.0
     np.testing.assert_array_equal(newest.tree["rest"][0], np.arange(5))
-    assert newest.tree["rest"][1] == {"rank": 0, "words": ("a", None)}  # the chief's
-    assert oldest is None  # which is not kept
+    assert newest.tree["rest"][1] == {"rank": 0, "words": ("a", None)}  # the chief's tree
+    assert oldest is None  # no longer kept
     assert other[1] == 15.0
     assert [info.step for info in run.checkpoints] == [4, 5]
     assert not any(name.startswith(".") for name in os.listdir(Path(run.info.run_dir) / "checkpoints"))
@@ -315,6 +315,6 @@ def test_a_stored_run_has_its_checkpoints() -> None:
     finally:
         late.close()
     assert known[-1].step == 2 * STEPS
-    with dtf.Cluster(jobs={"worker": 1}) as another:  # a cluster of its own, with another number of workers
+    with dtf.Cluster(jobs={"worker": 1}) as another:  # a separate cluster with a different number of workers
         again = fit(another, model(7), jobs={"worker": 1}, resume=run.id, epochs=2)
         assert_equal(again, weights)

@@ -1,4 +1,4 @@
-"""``Cluster`` and ``Run`` as a person holds them, on a real cluster."""
+"""Tests of ``Cluster`` and ``Run`` on a real cluster."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class TestRun:
             run.wait(0.05)
         run.stop()
         assert run.wait(left_s()).status == "stopped"
-        run.stop()  # one that has ended stays as it is
+        run.stop()  # an ended run does not change
         with pytest.raises(dtf.RunStopped):
             run.result()
 

@@ -1,4 +1,4 @@
-"""A cluster that was drawn, started from its file, on two real hosts."""
+"""Tests of a cluster that is started from a design file, on two real hosts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DESIGN = dtf.Design(
 )
 FIRST, SECOND = (local_host_name(number, 2) for number in range(2))
 DRAWN = {"worker:0": SECOND, "worker:1": FIRST, "worker:2": SECOND, "ps:0": SECOND}
-"""The one that was not put anywhere goes where there is room."""
+"""The task without a host in the design runs where there is room."""
 
 
 @pytest.fixture(scope="module")

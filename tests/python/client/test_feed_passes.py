@@ -1,4 +1,4 @@
-"""Data that is read pass after pass and sent to those who ask, which are this process's own threads."""
+"""Tests of datasets that are read pass after pass and sent to tasks, whose part this process plays itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPEC = tf.TensorSpec([None, 1], tf.float32), tf.TensorSpec([None], tf.int64)
 
 
 class Passes:
-    """Four batches a pass, of which each says which one it is of: pass 2's are 20, 21, 22 and 23."""
+    """A dataset with four batches per pass, numbered by pass: those of pass 2 are 20, 21, 22 and 23."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -58,7 +58,7 @@ def started() -> Iterator[Any]:
 
 
 def numbers(source: FedDataset, **hello: Any) -> list[Any]:
-    """The numbers of the batches that come, and what is said at the end, if anything is."""
+    """Return the numbers of the received batches, followed by the error at the end, if any."""
     *found, error = heard(source, asking(source, **hello))
     return [number for number, _ in found] + [error] * bool(error)
 
@@ -103,7 +103,7 @@ def test_who_is_started_again_gets_what_is_left_and_then_the_next_pass(started: 
 
 
 def test_a_new_process_begins_with_the_pass_that_was_under_way(started: Any) -> None:
-    source = started(Passes().dataset())  # where nothing is drawn, those before it need not be read
+    source = started(Passes().dataset())  # without random draws, earlier passes need not be read
     assert numbers(source, passes=3, within=1) == [1, 2, 3]
     assert numbers(source, passes=3, again=1) == [10, 11, 12, 13]
 
@@ -117,7 +117,7 @@ def test_a_training_goes_on_within_a_pass_of_several_epochs(started: Any) -> Non
     assert [int(x[0, 0]) for x, _ in opened.dataset.take(1)] == [3]
     assert [int(x[0, 0]) for x, _ in opened.dataset] == [10, 11, 12, 13]
     source = started(Passes().dataset().apply(tf.data.experimental.assert_cardinality(4)))
-    opened = source.open(ctx, Reading("x", Share(0, 1), steps=3, passed=9, within=1))  # and all of this pass is
+    opened = source.open(ctx, Reading("x", Share(0, 1), steps=3, passed=9, within=1))  # and so is all of this pass
     assert opened.seen == 3 and [int(x[0, 0]) for x, _ in opened.dataset] == [0, 1, 2, 3]
     unknown = started(Passes().dataset())
     with pytest.raises(InvalidInput, match=r"has a known length.*got 3 and a dataset of an unknown"):
@@ -133,7 +133,7 @@ def test_a_shuffled_pass_of_which_nothing_counts_is_begun_anew(started: Any, mon
         lambda: ((np.full((5, 1), number), np.arange(5)) for number in whole), output_signature=SPEC
     )
     source = started(passes.shuffle(8), field)
-    for number in (0, 1):  # the first epoch before any checkpoint, and one after another
+    for number in (0, 1):  # the first epoch, before any checkpoint, and a later one
         assert sorted(numbers(source, passes=number)) == whole
         with asking(source, passes=number, within=1) as peer:
             assert "shuffle it differently" in receive(peer)[0].error
@@ -148,14 +148,14 @@ def test_a_shuffled_pass_of_which_nothing_counts_is_begun_anew(started: Any, mon
                 both.append(told)
         assert both[0] == both[1] and sorted(both[0]) == whole
         assert len(notes) == (number == 0)
-    with asking(source, rank=0, size=2, passes=1) as first:  # reads what the other one has half read, or nothing else
+    with asking(source, rank=0, size=2, passes=1) as first:  # the other task has to continue the same reading
         order = int(source.values(*receive(first))[0][0, 0])
         with asking(source, rank=1, size=2, passes=1) as second:
             assert int(source.values(*receive(second))[0][0, 0]) == order
 
 
 def test_shuffles_draw_as_often_as_keras_makes_iterators() -> None:
-    """Read here after two passes that nobody has read, and by Keras's iterators, of a length that it knows."""
+    """The third pass is shuffled as in Keras even if nobody has read the first two, with and without a known length."""
 
     def dataset(length: int | None) -> Any:
         found = tf.data.Dataset.range(6).shuffle(6, seed=3).batch(2)

@@ -1,4 +1,4 @@
-"""Which batches of a stream are kept, and when the next one is read."""
+"""Tests of which batches of a stream are kept, and when the next one is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream read here and sent to those who ask for shares of it, which are this process's own threads."""
+"""Tests of streams that the client reads and sends to tasks in shares. Here, this process plays the tasks as well."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def asking(source: StreamSource, **hello: Any) -> socket.socket:
 
 
 def heard(source: StreamSource, peer: socket.socket) -> list[Any]:
-    """``(the batch's value, how many rows)`` of all that comes, and what is said at the end."""
+    """Return ``(value, number of rows)`` of all received batches, followed by the error at the end."""
     found: list[Any] = []
     with peer:
         while True:
@@ -83,7 +83,7 @@ def test_every_task_gets_its_share_of_every_batch(started: Any) -> None:
 
 
 def test_who_has_ended_holds_up_nobody(started: Any) -> None:
-    """More is read than is kept for a task that does not come: one that has read something, and one that has not."""
+    """More is read than is kept. Of the two tasks that leave, one has read a batch, and the other has read nothing."""
     source = started(numbers(12, 300_000))  # 86 MB
     with asking(source, rank=0, size=3) as peer:
         receive(peer)
@@ -143,7 +143,7 @@ def test_a_stop_ends_who_waits_and_closing_ends_all(started: Any) -> None:
 
 
 def test_who_cannot_be_taken_in_is_an_error_for_all_that_says_why(started: Any) -> None:
-    """This process has as many files open as it may: the next task gets no connection."""
+    """If this process cannot open any more files, the next task gets no connection, and the others get an error."""
     on = threading.Event()
 
     def stuck() -> Iterator[Any]:
@@ -154,7 +154,7 @@ def test_who_cannot_be_taken_in_is_an_error_for_all_that_says_why(started: Any) 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with asking(source) as peer, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as late, ExitStack() as opened:
         assert [receive(peer)[0].batch for _ in range(2)] == [0, 1]
-        gc.collect()  # what nobody refers to any more is closed now, not while the task asks
+        gc.collect()  # unreferenced files are closed now, not while the task connects
         resource.setrlimit(resource.RLIMIT_NOFILE, (late.fileno() + 1, hard))
         try:
             with suppress(OSError):
@@ -217,7 +217,7 @@ def test_a_run_that_may_not_read_a_stream_leaves_it_to_the_one_that_does(started
             fed([other.feed, source.feed], lambda: pytest.fail("nothing is submitted"))
         on.set()
         assert [receive(peer)[0].batch for _ in range(2)] == [2, -1]
-    assert other.feed._is_closed  # was started for the run that was refused
+    assert other.feed._is_closed  # it was started for the run that was refused
 
 
 def test_words_none_and_other_shapes() -> None:

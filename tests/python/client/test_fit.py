@@ -1,4 +1,4 @@
-"""What the client checks, what it sends, and what it makes of the result."""
+"""Tests of what ``fit`` checks and sends on the client, and of how it applies the result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model_function() -> Any:
 
 
 def job_of(prepared: PreparedFit) -> FitJob:
-    """The job as a task sees it."""
+    """Return the job as a task sees it."""
     _, (job,), _ = pickle.loads(cloudpickle.dumps(prepared.program))
     assert isinstance(job, FitJob)
     return job
@@ -462,7 +462,7 @@ def test_the_model_and_the_callbacks_of_the_caller_hold_the_results() -> None:
     model, counter = model_function(), Counter()
     model.compile(None, "sparse_categorical_crossentropy")
     before = model.get_weights()
-    counter.set_model(model)  # as after an earlier fit; the model itself is not to be pickled
+    counter.set_model(model)  # as after an earlier fit; the model itself must not be pickled
     prepared = prepare(model, X, Y, callbacks=counter)
     packed = job_of(prepared).callbacks
     assert packed.everywhere == [True]
@@ -525,7 +525,7 @@ def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
     chosen |= {"learning_rate": 0.001, "loss": "sparse_categorical_crossentropy", "transport": "ring"}
     assert prepared.parameters == chosen
     assert (prepared.origin.weights, prepared.origin.data) == (9, "arrays")
-    assert prepared.code[0].name == __file__  # which called
+    assert prepared.code[0].name == __file__  # the calling file
     job = job_of(prepared)
     assert job.strategy == AllReduce(transport="ring")
     assert job.keras_config["floatx"] == "float32"
@@ -546,7 +546,7 @@ def test_the_limits_of_keras_for_debugging_are_kept(monkeypatch: pytest.MonkeyPa
         keras.config.set_max_epochs(None)
         keras.config.set_max_steps_per_epoch(None)
     monkeypatch.setenv("KERAS_MAX_EPOCHS", "4")
-    monkeypatch.delitem(sys.modules, "keras")  # which would read it when it is imported
+    monkeypatch.delitem(sys.modules, "keras")  # Keras reads the variable when it is imported
     with pytest.warns(UserWarning, match="Limiting epochs to 4"):
         assert limited(5) == (4,)
 
@@ -582,7 +582,7 @@ def test_what_keras_refuses_later_is_refused_at_once() -> None:
     for arguments, message in cases:
         with pytest.raises(InvalidInput, match=message):
             prepare(_two_outputs(), **arguments)
-    prepare(_two_outputs(), X, targets, validation_freq="x")  # which Keras does not look at without validation
+    prepare(_two_outputs(), X, targets, validation_freq="x")  # Keras ignores it without validation
     for given in (weights, {"a": weights, "b": None}):
         prepare(_two_outputs(), X, targets, sample_weight=given)
 

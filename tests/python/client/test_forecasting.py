@@ -1,4 +1,4 @@
-"""``dtf.predict`` over numbers of tasks, ``dtf.plan``, and what a real run says of itself."""
+"""Tests of ``dtf.predict`` for several numbers of tasks, of ``dtf.plan``, and of the forecast of a real run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_pairs_of_hosts_are_one_link() -> None:
 
 @pytest.fixture
 def no_session_left() -> Iterator[None]:
-    """The next test has directories of its own."""
+    """Close the session after the test, because the next test has other directories."""
     yield
     session().close()
 

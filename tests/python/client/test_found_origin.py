@@ -1,4 +1,4 @@
-"""What a run is made of, as it is found when it is submitted."""
+"""Tests of the code, arguments and versions that are recorded when a run is submitted."""
 
 from __future__ import annotations
 

@@ -63,4 +63,4 @@ def test_a_metric_travels_with_what_it_has_counted() -> None:
     pickles = Pickles(lambda: None)
     found = pickles.loads(pickles.dumps({"mean": mean}))["mean"]
     assert float(found.result()) == 1.5 and found.name == "own"
-    assert float(pickle.loads(pickle.dumps(mean)).result()) == 0.0  # as Keras has it
+    assert float(pickle.loads(pickle.dumps(mean)).result()) == 0.0  # a plain pickle loses its state

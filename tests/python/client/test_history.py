@@ -1,4 +1,4 @@
-"""``run.history``: what Keras's ``History`` would be, and a mapping."""
+"""Tests of ``run.history``, a mapping with the attributes of Keras's ``History``."""
 
 from __future__ import annotations
 

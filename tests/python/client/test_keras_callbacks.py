@@ -1,4 +1,4 @@
-"""Keras's own callbacks that write, in a training whose tasks are killed: one writer, and nothing twice."""
+"""Keras callbacks that write files, when tasks are killed: only one task writes, and nothing is written twice."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 
 class Held(keras.callbacks.Callback):
-    """The chief stands still in the middle of the second epoch, the first time that it comes there, until it is killed
-    or has to go on without another task.
+    """A callback that holds the chief in the middle of the second epoch, but only the first time, until it is killed or
+    has to continue without another task.
     """
 
     def __init__(self, mark: Path) -> None:
@@ -81,9 +81,9 @@ def killed_in_the_second_epoch(run: Any, mark: Path, victim: str = "worker:1") -
 @pytest.mark.parametrize(
     ("strategy", "checkpoint"),
     [
-        ("allreduce", dtf.Checkpoint(every_steps=8)),  # goes on in the first epoch, of which there is a row already
+        ("allreduce", dtf.Checkpoint(every_steps=8)),  # resumes in the first epoch, which already has a row
         ("mirrored", dtf.Checkpoint(every_steps=11)),
-        ("ps", None),  # begins anew
+        ("ps", None),  # starts over
     ],
     ids=["allreduce", "mirrored", "ps"],
 )
@@ -106,7 +106,7 @@ def test_what_they_write_is_that_of_one_training(
     assert sorted(path.name for path in (tmp_path / "models").iterdir()) == ["1.keras", "2.keras", "3.keras"]
     kept = keras.models.load_model(tmp_path / "models" / "3.keras")
     for saved, trained in zip(kept.get_weights(), run.model.get_weights(), strict=True):
-        if strategy != "ps":  # where other workers go on while the chief saves
+        if strategy != "ps":  # with ps, other workers continue while the chief saves
             np.testing.assert_allclose(saved, trained, rtol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""``run.metrics`` while the run goes on."""
+"""Tests of ``run.metrics`` while the run is active."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_dtf.client.run import Run
 
 
 class Growing(Series):
-    """A series that has a point more whenever somebody has looked at its steps."""
+    """A series that gets another point whenever its steps are read."""
 
     @property
     def step(self) -> Any:

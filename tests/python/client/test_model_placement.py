@@ -1,4 +1,4 @@
-"""``dtf.place``, ``dtf.predict`` and ``dtf.calibrate`` on a real cluster."""
+"""Tests of ``dtf.place``, ``dtf.predict`` and ``dtf.calibrate`` on a real cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 
 def network() -> Any:
-    """Nested, with words, a skip connection, batch normalisation and two outputs."""
+    """Return a nested model with an embedding, a skip connection, batch normalisation and two outputs."""
     words = keras.Input((4,), dtype="int32")
     x = keras.layers.Flatten()(keras.layers.Embedding(10, 16, name="words")(words))
     inner = keras.Input((64,))
@@ -69,7 +69,7 @@ def test_layers_devices_and_links_are_measured(cluster: dtf.Cluster) -> None:
     assert step.calibrated and not step.problems
     layers = sum(4 * (forward + backward) + update for forward, backward, update in found.layer_seconds.values())
     speeds = [device.flops_per_s for device in found.devices]
-    apart = max(speeds) / min(speeds)  # of one machine's tasks, when it is busy
+    apart = max(speeds) / min(speeds)  # tasks on a busy machine differ in speed
     assert layers / 2 / apart < step.step_seconds - found.overhead_s < 3 * layers * apart + 1
 
 

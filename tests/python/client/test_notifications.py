@@ -1,4 +1,4 @@
-"""Alarms of runs on a real cluster: in their events and summaries, and told by functions and commands."""
+"""Tests of alarms of runs: in their events and summaries, and delivered to functions and commands."""
 
 from __future__ import annotations
 

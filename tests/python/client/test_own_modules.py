@@ -1,4 +1,4 @@
-"""A person's own modules, as they are read to travel. That they arrive is tested with machines: ``test_ssh.py``."""
+"""Tests of how the user's modules are read to be sent. ``test_ssh.py`` tests that they arrive on other machines."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_arrays_travel_as_they_are(tmp_path: Path) -> None:
-    """Beside the pickle, and mapped from the file that all tasks of a machine share."""
+    """Arrays are packed once, outside the pickle, so that all tasks of a machine can map them from a shared file."""
     (tmp_path / "small.py").touch()
     array = np.arange(1 << 20)
     program = own_modules.with_modules("a cluster", [tmp_path / "small.py"], (np.sum, (array,), {}))

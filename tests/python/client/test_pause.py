@@ -1,4 +1,4 @@
-"""Runs that are paused and continued, and what is stopped with a checkpoint, under every strategy that has them."""
+"""Tests of runs that are paused and continued, or stopped with a checkpoint, with every strategy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 
 class Slowly(keras.callbacks.Callback):
-    """Gives whoever is to be quicker the time of a step."""
+    """A callback that slows down training, so that a pause comes before the end."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         threading.Event().wait(0.01)
@@ -67,7 +67,7 @@ def until_step(run: Any, step: int) -> Any:
 
 
 def steps_of(run: Any) -> list[int]:
-    """The steps that the chief has told of, without those that a later attempt has done again."""
+    """Return the steps that the chief has reported. A step that a later attempt has repeated is contained once."""
     frame = run.metrics.query("metric == 'loss' and task == 'worker:0'")
     return [int(step) for step in frame["step"]]
 
@@ -79,7 +79,7 @@ def states_of(run: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_stop_and_a_pause_leave_a_checkpoint_of_the_last_step(cluster: dtf.Cluster, name: str) -> None:
-    # With checkpoints after epochs that never end, the one at the end is that of the stop.
+    # Epochs never reach a multiple of 10,000, so that the only checkpoints are those of the pause and the stop.
     run = until_step(fit(cluster, checkpoint=dtf.Checkpoint(every_epochs=10_000), **STRATEGIES[name]), 5)
     pids = [task.pid for task in run.info.tasks]
     run.pause()
@@ -152,7 +152,7 @@ def test_what_cannot_be_paused_is_refused(cluster: dtf.Cluster, what: str) -> No
 
 
 class Held:
-    """Is pickled only once somebody wants it to be."""
+    """An object whose pickling waits until a file named ``go`` exists."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -1,4 +1,4 @@
-"""The design that a pipeline names, and what of it a run's record has."""
+"""Tests of how the design that a pipeline names is read, and of what a run's record keeps of it."""
 
 from __future__ import annotations
 

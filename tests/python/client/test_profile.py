@@ -1,4 +1,4 @@
-"""Runs that are profiled while they are running."""
+"""Tests of profiling runs while they are running."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 
 class Slowly(keras.callbacks.Callback):
-    """Leaves others the time to be profiled in."""
+    """A callback that slows down training, so that there is time for profiling."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         threading.Event().wait(0.005)
@@ -58,7 +58,7 @@ def begin(cluster: dtf.Cluster, **arguments: Any) -> Any:
 
 
 def under_way(run: Any) -> None:
-    """A program has made some steps, on all tasks."""
+    """Wait until a program has made some steps."""
     run.wait_for(lambda info: info.state.value == "running" and info.latest.get("done", 0) >= 5, left_s())
 
 
@@ -70,7 +70,7 @@ def end(run: Any) -> None:
 
 
 def steps_of(trace: Any) -> dict[str, set[int]]:
-    """The steps that each task has traced."""
+    """Return the steps that each task has traced."""
     return {str(task): set(rows["step"]) for task, rows in trace.table.groupby("task")}
 
 
@@ -82,7 +82,7 @@ def test_a_training_is_profiled_twice_and_its_tasks_trace_the_same_steps(cluster
     assert first.table["op_type"].str.contains("MatMul").any()
     assert run.info.profile.number == 1 and run.info.profile.done
     assert cli.main(["profile", run.id, "--steps", "3", "-o", str(Path(run.info.run_dir) / "chrome.json")]) == 0
-    second = steps_of(run.timeline())  # takes the place of the first
+    second = steps_of(run.timeline())  # replaces the first
     assert second["worker:0"] == second["worker:1"] and len(second["worker:0"]) == 3
     assert min(second["worker:0"]) > max(steps["worker:0"])
     assert (Path(run.info.run_dir) / "chrome.json").stat().st_size > 1000
@@ -129,7 +129,7 @@ def test_every_task_that_computes_is_in_the_trace(
 
 
 def program(marks: bool, ctx: Any) -> int:
-    """Makes steps until it is to stop; without marks, none that could be known."""
+    """Make steps until the run is stopped. Unless ``marks`` is set, they cannot be recognized by the tracer."""
     import tensorflow as tf
 
     double = tf.function(lambda x: x @ x)

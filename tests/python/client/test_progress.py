@@ -112,7 +112,7 @@ class Terminal:
         while True:
             try:
                 chunk = os.read(self._read, 4096)
-            except OSError:  # Linux's way of saying that nobody writes any more
+            except OSError:  # on Linux, this means that no writer is left
                 return
             self._data += chunk
 

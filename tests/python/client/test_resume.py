@@ -1,4 +1,4 @@
-"""Runs that another process goes on with: what they were submitted with is kept, and enough."""
+"""Tests of runs that another process resumes, using only what was kept when they were submitted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ print(json.dumps({"id": again.id, "loss": again.history["loss"], "kind": type(ag
 
 
 class Scaled(keras.layers.Layer):
-    """A layer that only this module knows."""
+    """A layer that is defined only in this module."""
 
     def build(self, _shape: Any) -> None:
         self.scale = self.add_weight(shape=(), initializer="ones")
@@ -77,7 +77,7 @@ def run(cluster: dtf.Cluster) -> Any:
 
 
 def steps_in(file: Path) -> int:
-    """How many steps a model in a file has been trained for."""
+    """Return how many steps a saved model has been trained for."""
     return int(keras.models.load_model(file, custom_objects={"Scaled": Scaled}).optimizer.iterations)
 
 
@@ -99,7 +99,7 @@ def test_another_process_goes_on_with_a_run_and_exports_it(run: Any, tmp_path: P
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
     assert steps_in(tmp_path / "seven.keras") == 7
     files = [submission_files.program_file(Path(each.info.run_dir)) for each in (run, again)]
-    assert files[0].samefile(files[1])  # and has taken no more room
+    assert files[0].samefile(files[1])  # stored only once
 
 
 def test_the_command_line_goes_on_with_a_run_and_says_where(
@@ -137,7 +137,7 @@ def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
     with pytest.raises(dtf.Conflict, match=rf"is kept, but not its data.*resume='{large.id}'\)"):
         large.resume()
     assert steps_in(large.export(tmp_path / "large.keras")) == 30
-    assert fit.resume().info.resumed_from == fit.id  # here both are at hand
+    assert fit.resume().info.resumed_from == fit.id  # this process still has both
     kept = submission_files.program_file(Path(fit.info.run_dir))
     assert kept.exists()
     session().hub.delete(fit.id)
@@ -173,7 +173,7 @@ def test_a_past_run_gives_its_model_when_its_cluster_is_gone(tmp_path: Path) -> 
         taken.wait(left_s())
     trained = whole.model.get_weights()
     held: Any = dtf.run
-    for past in (held(whole.id), left):  # `left` was passed a model here, and has not given it back
+    for past in (held(whole.id), left):  # the model passed to `left` has not been updated
         model = past.model
         assert past.model is model and int(model.optimizer.iterations) == 20
         for ours, theirs in zip(model.get_weights(), trained, strict=True):
@@ -205,8 +205,8 @@ class Counter(keras.callbacks.Callback):
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
 def test_a_model_is_never_left_untrained_without_a_word() -> None:
-    """The cluster is closed before the models are given back: the last checkpoint takes the result's place, or an error
-    says that the model is not trained.
+    """If the cluster is closed before a result is fetched, the last checkpoint replaces the result, or an error says
+    that the model is not trained.
     """
     models = {name: digits_model() for name in ("whole", "averaged", "called", "part", "none", "stopped")}
     reference = digits_model()
@@ -239,7 +239,7 @@ def test_a_model_is_never_left_untrained_without_a_word() -> None:
         assert runs[name].model is models[name]
     assert not is_untouched("whole")
     for ours, theirs in zip(models["averaged"].get_weights(), reference.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)  # the averages, as at a training's end
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)  # the averages, as at the end of training
     with pytest.warns(UserWarning, match="last checkpoint, after step 20.* is lost: Counter"):
         runs["called"].result()
     assert not is_untouched("called")

@@ -1,4 +1,4 @@
-"""What a slow reader of a run's changes gets: every state, and the newest figures."""
+"""Tests of what a slow reader of a run's changes gets: every state, but only the newest figures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_unknown_run_is_an_error_of_the_reader() -> None:
 
 
 def test_a_condition_slower_than_the_changes_does_not_outlast_the_time() -> None:
-    """Before, each of the changes was kept, and the time was looked at when there was none left."""
+    """The timeout also applies while changes arrive faster than the condition is evaluated."""
     hub = Hub()
     hub.add_run(run_info())
     events = iter(encoded(short_run()))
@@ -47,7 +47,7 @@ def test_a_condition_slower_than_the_changes_does_not_outlast_the_time() -> None
     asked = []
 
     def condition(info: Any) -> bool:
-        for _ in range(2):  # two changes while it looks at one
+        for _ in range(2):  # two changes arrive during each evaluation
             if (event := next(events, None)) is not None:
                 hub.apply("r1", *event)
         asked.append(info.next_seq)

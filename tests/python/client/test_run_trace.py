@@ -1,4 +1,4 @@
-"""What ran where in the runs of a real cluster."""
+"""Tests of the traces that show what ran where, on a real cluster."""
 
 from __future__ import annotations
 

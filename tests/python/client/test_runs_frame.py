@@ -1,4 +1,4 @@
-"""Runs as a table, and what a person says of one."""
+"""Tests of runs as a table, and of the names, notes and tags that users give to runs."""
 
 from __future__ import annotations
 

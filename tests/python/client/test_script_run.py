@@ -1,4 +1,4 @@
-"""What a script asks for, and what it is told."""
+"""Tests of the flags that scripts define, and of the arguments that they get."""
 
 from __future__ import annotations
 
@@ -70,4 +70,4 @@ def test_places_are_flags_in_the_scripts_own_spelling() -> None:
         "--ps_hosts=c:3",
         "--worker-hosts=a:1,b:2",
         "--cluster_spec=worker|a:1;b:2,ps|c:3",
-    ]  # there is no chief, and the script knows best what that means
+    ]  # no --chief_hosts, because there is no chief

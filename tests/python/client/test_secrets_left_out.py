@@ -1,4 +1,4 @@
-"""Secrets in arguments: told by whole words of their names, and by their form in texts."""
+"""Secrets in arguments are recognized by whole words of their names, and by their form in texts."""
 
 from __future__ import annotations
 

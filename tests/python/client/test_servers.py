@@ -1,4 +1,4 @@
-"""Graphs placed by hand on a real cluster's servers: sessions, eager code, several clients, containers."""
+"""Tests of graphs placed manually on a real cluster's servers: sessions, eager code, several clients, containers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tf() -> Any:
 
 
 def product_on_two_tasks(tf: Any) -> Any:
-    """A graph whose two products are placed on two workers; returns (graph, placeholder, fetch)."""
+    """Return a graph whose two products are placed on two workers, its placeholder, and the tensor to fetch."""
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(tf.float32, (2, 2))
         with tf.device("/job:worker/task:0/cpu:0"):
@@ -82,7 +82,7 @@ def test_where_they_are(servers: Servers) -> None:
 
 
 def counter(tf: Any, container: str) -> Any:
-    """A graph with a variable on ``ps``; returns (graph, variable's value, its increment)."""
+    """Return a graph with a variable on ``ps``, the variable, and the operation that increments it."""
     with (
         tf.Graph().as_default() as graph,
         tf.compat.v1.container(container),
@@ -94,7 +94,7 @@ def counter(tf: Any, container: str) -> Any:
 
 
 def test_clients_share_what_has_one_container_and_one_name(servers: Servers, tf: Any) -> None:
-    """Sessions at two targets see one variable; another container has its own; a reset clears only what it names."""
+    """Sessions at two targets share a variable. Other containers have their own, and a reset can leave them alone."""
     first, second = servers.targets("worker")
     assert first != second
     graph, variable, increment = counter(tf, "shared")
@@ -175,7 +175,7 @@ def test_sessions_that_were_forgotten_are_closed_with_their_servers(cluster: dtf
         forgotten.run(z, {x: [[1, 1], [0, 1]]})
     with pytest.raises(RuntimeError, match="closed"):
         forgotten.run(z, {x: [[1, 1], [0, 1]]})
-    forgotten.close()  # would hang
+    forgotten.close()  # would hang if the session were still open
     with local.graph.as_default():
         assert local.run(tf.constant(1)) == 1
     local.close()
@@ -192,13 +192,13 @@ def test_a_process_is_freed_of_servers_that_somebody_else_has_ended(cluster: dtf
     def double(x: Any) -> Any:
         return 2.0 * x
 
-    assert double(tf.constant(2.0)) == 4.0  # would hang on the servers that are gone
+    assert double(tf.constant(2.0)) == 4.0  # would hang if it still used the ended servers
     assert "TF_GRPC_REUSE_PORT" not in os.environ
 
 
 def test_they_are_a_run_that_others_can_stop(cluster: dtf.Cluster) -> None:
     with cluster.servers({"worker": 1}, wait=False) as servers:
-        assert servers.target.startswith("grpc://")  # waited for
+        assert servers.target.startswith("grpc://")  # waits for the servers
         info = servers.run.info
         assert (info.name, info.kind, info.state.value) == ("servers", "servers", "running")
         notes = [event for _, event in session().hub.events(info.id) if isinstance(event, Note)]

@@ -1,4 +1,4 @@
-"""Clusters are started by this process's fleet, which need not have seen the others first."""
+"""Tests of starting clusters in a session, possibly before it has found existing ones, and of closing it."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def test_what_outlives_the_session_says_so() -> None:
     session().close()
     with pytest.raises(Unavailable, match="was closed"):
         _ = cluster.status
-    again = dtf.connect("stays")  # by a session of its own
+    again = dtf.connect("stays")  # in a new session
     assert again.status == "running"
     again.close()

@@ -1,4 +1,4 @@
-"""Plots in text: every dot is where its value says."""
+"""Tests of plots that are drawn as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interrupts while a run is waited for: real signals, a real cluster, a real terminal and a real kernel."""
+"""Tests of interrupts while waiting for a run, with real signals, on a real cluster, in a terminal and a notebook."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 @pytest.fixture
 def terminal(cluster: dtf.Cluster, tmp_path: Path) -> Iterator[pexpect.spawn]:
-    """A script that waits for a run, in a terminal 60 characters wide."""
+    """Start a script that waits for a run, in a terminal 60 characters wide."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     child = pexpect.spawn(sys.executable, [str(script)], dimensions=(24, 60), timeout=left_s(), encoding="utf-8")
@@ -54,7 +54,7 @@ def terminal(cluster: dtf.Cluster, tmp_path: Path) -> Iterator[pexpect.spawn]:
 
 
 def newest(cluster: dtf.Cluster) -> dtf.Run:
-    """The newest run, as this process has seen it by now."""
+    """Return the newest run, once this process knows of one."""
     hub, seen = session().hub, threading.Event()
     unsubscribe = hub.subscribe(lambda run_id: seen.set())
     try:

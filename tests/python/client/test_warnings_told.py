@@ -1,4 +1,4 @@
-"""What a run warns of is told where the person waits."""
+"""Warnings of a run are shown where the user waits for it."""
 
 from __future__ import annotations
 

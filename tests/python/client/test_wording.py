@@ -12,7 +12,7 @@ from jupyter_dtf.schema import sizes
 READINGS: dict[str, list[list[Any]]] = json.loads(
     (Path(__file__).parents[2] / "readings.json").read_text(encoding="utf-8")
 )
-"""Which the browser's tests read as well: both write the same."""
+"""The expected texts. The tests of the frontend use the same file, because both format values alike."""
 
 
 def _cases(what: str) -> Any:
@@ -50,7 +50,7 @@ def test_jobs(case: tuple[dict[str, int], str]) -> None:
 
 
 def test_the_rules_are_javascripts_own() -> None:
-    """Ties go away from zero, and numbers are written as String(number) does: what the readings rest on."""
+    """Ties are rounded away from zero, and numbers are written as JavaScript's ``String(number)`` does."""
     assert [sizes.number(value) for value in (1234.5, 0.00012345, 1e21, -0.0)] == ["1235", "1.23e-4", "1e21", "0"]
     assert [sizes.duration(value) for value in (0.5, 2.5)] == ["1 s", "3 s"]
 

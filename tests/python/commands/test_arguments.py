@@ -144,7 +144,7 @@ def test_no_runs_to_list() -> None:
 
 
 def test_fields_that_all_kinds_have_are_given_as_options_are(tmp_path: Path) -> None:
-    """A new field of ClusterRequest needs no line here: --option and keyword arguments take it by its type."""
+    """Any field of ``ClusterRequest`` can be given with ``--option``, and is converted to the type of the field."""
     words = ["--option", "hosts=2", "--option", "grace_s=1.5", "--option", "keep=yes"]
     request = reading.cluster_request(start(*words), keep=False, grace_s=60.0)
     assert (request.grace_s, request.keep, request.options) == (1.5, True, {"hosts": 2})

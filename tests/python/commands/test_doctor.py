@@ -1,4 +1,4 @@
-"""``jupyter dtf doctor`` on this machine, and how what is found is printed."""
+"""Tests of ``jupyter dtf doctor`` on this machine, and of how its findings are printed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TOKEN = secrets.token_hex(6)
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Directories of the test's own, and no import of TensorFlow in a process for it."""
+    """Give the test its own directories, and start no process that imports TensorFlow."""
     monkeypatch.setattr(paths, "family_parents", lambda: [tmp_path / "machine", tmp_path / "shared"])
     monkeypatch.setattr(doctor, "_imported", lambda: ("", 0))
 
 
 def crashed(tmp_path: Path) -> Connection:
-    """A cluster whose process was killed, as it has left things."""
+    """Create what a cluster leaves behind if its process is killed. Return its connection."""
     done = subprocess.Popen(["true"])
     done.wait()
     connection = Connection(

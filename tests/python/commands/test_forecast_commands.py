@@ -1,4 +1,4 @@
-"""``jupyter dtf predict`` and ``plan``."""
+"""Tests of ``jupyter dtf predict`` and ``plan``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jupyter dtf server``: where it is, and two of them in processes of their own that serve a client."""
+"""Tests of ``jupyter dtf server``: which task it is, and two servers in separate processes that serve a client."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_one_line_and_2(arguments: list[str], capsys: pytest.Ca
 
 @contextlib.contextmanager
 def server(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A server in a process of its own; it is killed at the end of the block if it is still there."""
+    """Start a server in a separate process, and kill it at the end of the block if it is still running."""
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -77,7 +77,7 @@ def target_of(process: subprocess.Popen[str]) -> str:
 
 @contextlib.contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Ports that stay bound until the end of the block, for those who bind with SO_REUSEPORT too."""
+    """Reserve ports until the end of the block: only sockets with ``SO_REUSEPORT`` can also be bound to them."""
     with contextlib.ExitStack() as held:
         ports = []
         for _ in range(count):

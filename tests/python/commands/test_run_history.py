@@ -1,4 +1,4 @@
-"""Runs chosen, sorted, compared and exported, and what a terminal shows of one, without any cluster."""
+"""Tests of filtering, sorting, comparing, exporting and watching runs, without a cluster."""
 
 from __future__ import annotations
 

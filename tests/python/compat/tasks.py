@@ -1,4 +1,4 @@
-"""The beginning of the programs of these tests, and their data."""
+"""The common start of the programs in these tests, and their data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Keras callbacks on two tasks: what they do to weights, logs and rates, and what viewers see."""
+"""Tests of the Keras callbacks on two tasks: their effect on weights, logs and rates, and what viewers see."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _recording() -> Any:
 
 
 def _fitted(ctx: FakeContext, built: bool) -> dict[str, Any]:
-    """Three epochs from other weights on every task, all of Horovod's callbacks among others."""
+    """Train for four epochs, from different weights on each task, with all of Horovod's callbacks and others."""
     import keras
 
     hvd = begin(ctx)
@@ -101,7 +101,7 @@ def test_the_rate_warms_up_batch_by_batch(tasks: list[dict[str, Any]]) -> None:
     warm = [0.1 + 0.1 * (batch + 1) / 12 for batch in range(12)]
     for task in tasks:
         assert task["rates"] == pytest.approx(warm + 6 * [0.2] + 6 * [0.1])
-        assert task["lr"] == pytest.approx(0.1)  # optimizer.lr, as Keras 2 had it
+        assert task["lr"] == pytest.approx(0.1)  # optimizer.lr, as in Keras 2
 
 
 def test_viewers_see_the_training(tasks: list[dict[str, Any]]) -> None:
@@ -128,7 +128,7 @@ def test_metrics_that_differ_are_named() -> None:
 
 
 def _momentum(ctx: FakeContext) -> tuple[list[float], list[float]]:
-    """A weight whose gradient is always 1, under a rate that changes with every batch; and what the formula says."""
+    """Train a weight whose gradient is always 1, with a new rate in each batch. Return actual and expected values."""
     import keras
 
     hvd = begin(ctx)

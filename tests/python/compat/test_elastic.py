@@ -1,4 +1,4 @@
-"""Going back to the last commit, on two tasks."""
+"""Tests of returning to the last commit, on two tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tasks import begin, dense, numbers, shares
 
 
 def _trained(ctx: FakeContext, failing_rank: int | None) -> dict[str, Any]:
-    """Twelve steps of a loop, a commit after every third; one rank fails once, in step 7, and once in step 8."""
+    """Train for twelve steps, with a commit after every third. One rank fails once in step 7, and once in step 8."""
     import keras
     import tensorflow as tf
 
@@ -85,7 +85,7 @@ def test_a_failure_costs_the_steps_since_the_commit(
 
 
 def _other_error(ctx: FakeContext) -> list[str]:
-    """A mistake in the program is no failure to come back from, on either task."""
+    """Run a program that raises an ordinary error on rank 1. Neither task returns to the last commit."""
     hvd = begin(ctx)
     state = hvd.elastic.ObjectState(value=ctx.rank)
     calls = []
@@ -108,7 +108,7 @@ def _other_error(ctx: FakeContext) -> list[str]:
 
 def test_other_errors_are_raised() -> None:
     first, second = run_gang(2, _other_error)
-    assert second == ["0", "a mistake"]  # with rank 0's state
+    assert second == ["0", "a mistake"]  # rank 0's state
     assert first[0] == "0"
     assert "worker:1 has ended" in first[1]
 

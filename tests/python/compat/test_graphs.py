@@ -1,4 +1,4 @@
-"""Programs of TensorFlow 1: collectives of one graph in any order, its variables, its hook, its optimizers."""
+"""Tests of TensorFlow 1 programs: collectives of a graph in any order, variables, the hook, and optimizers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tasks import begin
 
 
 def _several_at_once(ctx: FakeContext) -> None:
-    """A session with one thread, which the tasks' collectives reach in different order."""
+    """Run collectives, in different orders on the tasks, in a session with one thread."""
     import tensorflow as tf
 
     hvd = begin(ctx)
@@ -68,7 +68,7 @@ def _trained(ctx: FakeContext, passes: int) -> Any:
     x, y = rng.normal(size=(24, 3)).astype("float32"), rng.normal(size=(24, 1)).astype("float32")
     with tf.Graph().as_default():
         batch, target = v1.placeholder(tf.float32, [None, 3]), v1.placeholder(tf.float32, [None, 1])
-        start = tf.fill([3, 1], 0.1 + ctx.rank)  # the root's counts
+        start = tf.fill([3, 1], 0.1 + ctx.rank)  # the root's value is used
         weights = v1.get_variable("weights", initializer=start, use_resource=passes > 1)
         table = v1.get_variable("table", initializer=tf.zeros([4, 1]), use_resource=True)
         rows = tf.cast(batch[:, 0] > 0, tf.int32)

@@ -1,4 +1,4 @@
-"""What Horovod does in another way than ``dtf``: gradients, integers, errors, process sets by number, join."""
+"""Tests of what Horovod does differently from ``dtf``: gradients, integers, errors, process sets and join."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tasks import begin
 
 
 def _gradients(ctx: FakeContext) -> None:
-    """By the rules of Horovod's gradients; ``w`` weighs what comes out, so that nothing is alike by accident."""
+    """Check gradients against Horovod's rules. Outputs have random weights, so that nothing is equal by accident."""
     import tensorflow as tf
 
     hvd = begin(ctx)
@@ -84,7 +84,7 @@ def _numbers(ctx: FakeContext) -> None:
     assert int(hvd.grouped_allreduce([tf.constant(3)], op=hvd.Product)[0]) == 3**size
 
     class Halved:
-        """A compressor of the program's own."""
+        """A compressor that the program defines."""
 
         @staticmethod
         def compress(tensor: Any) -> Any:
@@ -192,7 +192,7 @@ def test_process_sets() -> None:
 
 
 def _uneven(ctx: FakeContext) -> tuple[list[float], int]:
-    """Each task has one batch more than the one before it; the first joins first."""
+    """Train with one batch more on each task than on the one before it. The first task joins first."""
     import keras
     import tensorflow as tf
 
@@ -209,7 +209,7 @@ def _uneven(ctx: FakeContext) -> tuple[list[float], int]:
 
     counted = [int(step()) for _ in range(ctx.rank + 1)]
     last = int(hvd.join())
-    assert last == int(hvd.join())  # and again: nobody has more to do
+    assert last == int(hvd.join())  # and again, because no task has more to do
     if ctx.rank == 0:
         with pytest.raises(InvalidInput, match="After worker:0 joined, other tasks must only sum or average"):
             hvd.join()

@@ -1,4 +1,4 @@
-"""The module names: what is imported when, and what stands in for Horovod."""
+"""Tests of Horovod's module names: what they refer to, and what importing them loads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_installed_horovod_is_left_alone(tmp_path: Path) -> None:
     )
     run(begin + "assert not install_as_horovod()\nimport horovod\nassert horovod.mine\n")
     (tmp_path / "horovod.py").unlink()
-    (tmp_path / "horovod").mkdir()  # say, of programs
+    (tmp_path / "horovod").mkdir()  # for example, of programs
     run(begin + "assert install_as_horovod()\nimport horovod.common.exceptions\n")
 
 

@@ -1,4 +1,4 @@
-"""``DistributedOptimizer`` and ``DistributedGradientTape`` on two tasks against one process on the global batch."""
+"""``DistributedOptimizer`` and ``DistributedGradientTape`` on two tasks train as one process on the global batch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Case:
     tolerance: float = 2e-6
     passes: int = 1
     reference: Callable[[], Any] | None = None
-    """The optimizer of the one process, where it is another."""
+    """The optimizer of the single process, if it is a different one."""
 
 
 def _optimizer(name: str, **arguments: Any) -> Callable[[], Any]:
@@ -65,7 +65,7 @@ CASES = {
 
 
 def trained(ctx: FakeContext) -> dict[str, list[Any]]:
-    """The final weights of every case by ``fit``: on one task plain Keras, on several a distributed optimizer."""
+    """Return the final weights of every case, trained by plain Keras on one task, or by a distributed optimizer."""
     import keras
 
     hvd = begin(ctx)
@@ -86,7 +86,7 @@ def trained(ctx: FakeContext) -> dict[str, list[Any]]:
 
 @pytest.fixture(scope="module")
 def everyones() -> tuple[dict[str, list[Any]], list[dict[str, list[Any]]]]:
-    """The weights of one process, and of two tasks."""
+    """Return the weights of one process, and of two tasks."""
     (one,) = run_gang(1, trained)
     return one, run_gang(2, trained)
 
@@ -182,12 +182,12 @@ def test_details() -> None:
         assert len(found["pairs"][1]) == 1
         assert found["sum"] == [3.0, None]
         assert found["partial"] == pytest.approx([1.5, 1.5, (rank + 1) / 2, (rank + 1) / 2])
-        assert found["twice"] == 1.5  # the second call's options alone
+        assert found["twice"] == 1.5  # only the options of the second call apply
         assert found["class"] == "mine"
 
 
 def _overflows(ctx: FakeContext) -> Any:
-    """Under mixed precision one task's gradients overflow in the second of three steps."""
+    """Train with mixed precision. The gradients of one task overflow in the second of three steps."""
     import keras
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Programs in the shape of Horovod's examples, as they are; docs/horovod.md has one with its import line changed."""
+"""Tests of unchanged programs in the style of Horovod's examples. docs/horovod.md has one with a changed import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def _script(ctx: Any, path: Path, arguments: list[str], directory: Path) -> str:
-    """What a script prints in this task, which has Horovod's module names."""
+    """Run a script in this task, which has Horovod's module names, and return what it prints."""
     from jupyter_dtf.compat.horovod import install_as_horovod
 
     assert install_as_horovod()

@@ -1,4 +1,4 @@
-"""Horovod's signatures, on three tasks of which two share a machine: what goes in and what comes out."""
+"""Tests of the arguments and results of Horovod's functions, mostly on three tasks."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_collectives() -> None:
         assert found["grouped_allgather"] == [everything, [1, 10, 2, 20, 3, 30]]
         assert found["broadcast"] == [2, 20]
         assert found["variable"] == 2
-        assert found["seed"] == [rank, 0]  # its own
+        assert found["seed"] == [rank, 0]  # each task keeps its own
         assert found["in a function"] == [[6, 60], [3, 30]]
         assert found["reducescatter"] == ([6, 6] if rank == 0 else [6])
         assert found["alltoall"] == [1, 2, 3]
@@ -170,8 +170,8 @@ def _saved(ctx: FakeContext) -> list[Any]:
 def test_a_saved_model_loads_with_and_without_us() -> None:
     first, second = run_gang(2, _saved)
     assert first[:2] == second[:2] == [True, True]
-    assert all(np.array_equal(a, b) for a, b in zip(first[2], second[2], strict=True))  # trained on together
-    assert not np.array_equal(first[3][0], second[3][0])  # each by itself
+    assert all(np.array_equal(a, b) for a, b in zip(first[2], second[2], strict=True))  # trained together
+    assert not np.array_equal(first[3][0], second[3][0])  # trained separately
 
 
 def _refusals(ctx: FakeContext) -> list[str]:

@@ -1,4 +1,4 @@
-"""A disk that is full: the last complete checkpoint survives, and writing goes on when there is room."""
+"""If a disk is full, the last complete checkpoint survives, and writing continues once there is space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that is full, or read-only: it is said, nothing is lost in silence, and close() comes back."""
+"""If a disk is full or read-only, the user is told, nothing is lost silently, and ``close()`` returns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def data_dir() -> Path:
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A directory whose path leaves room for those of sockets, whatever pytest's own are called."""
+    """Create a directory whose path is short enough for sockets in it, unlike those of pytest."""
     with tempfile.TemporaryDirectory(prefix="dtf-") as directory:
         yield Path(directory)
 

@@ -124,7 +124,7 @@ def test_layers(tmp_path: Path) -> None:
     assert re.search(
         r"^A step of 512 examples in 8 microbatches: [0-9.]+ (?:m?s|µs), bubble \d+%$", found.stdout, re.MULTILINE
     )
-    # A microbatch that takes less than half a column is not drawn, be it the first one: that depends on the machine.
+    # Microbatches that take less than half a column are not drawn, even the first one. This depends on the machine.
     rows = re.findall(r"^/job:worker/task:[01]/device:CPU:0 ([0-7a-h.=]+)$", found.stdout, re.MULTILINE)
     assert rows and all(re.search("[0-7].*[a-h]", row) for row in rows)
 
@@ -164,7 +164,7 @@ def test_collectives(tmp_path: Path) -> None:
 def test_getting_started(tmp_path: Path) -> None:
     shown = "print(cluster.name)"
     found = run_script("\n".join([*blocks("getting-started.md", "python"), shown]), tmp_path)
-    assert found.stdout.splitlines()[-1] == "local-1"  # no panel has chosen another: one was started
+    assert found.stdout.splitlines()[-1] == "local-1"  # no panel has selected a cluster, so one was started
 
 
 MODEL = """
@@ -181,7 +181,7 @@ model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=Tru
 @pytest.mark.extended
 def test_notebook() -> None:
     with Notebook() as notebook:
-        notebook.run(MODEL)  # which the page's cell with a `fit` takes for granted
+        notebook.run(MODEL)  # required by the page's cell with `fit`
         for block in blocks("notebook.md"):
             for cell in [block] if block.startswith("%%") else block.splitlines():
                 outputs = notebook.run(cell).outputs

@@ -1,4 +1,4 @@
-"""The examples for other machines, on machines as a test can have them."""
+"""Tests of the examples for other machines, with simulated machines and job queues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def read(text: str) -> float:
-    """The share of the digits that was right, in percent."""
+    """Return the percentage of digits that were classified correctly."""
     (found,) = re.findall(r"not seen: ([\d.]+)% right", text)
     return float(found)
 

@@ -1,4 +1,4 @@
-"""The examples do what they say: a real kernel or interpreter, a real cluster."""
+"""The examples do what they say, in a real kernel or interpreter and on a real cluster."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run_example(tmp_path: Path) -> Callable[[str], Ran]:
 
 
 def interpret(path: Path, directory: Path) -> Ran:
-    """What an interpreter of its own, as a person starts it, makes of a script."""
+    """Run a script in a separate interpreter, as a user would."""
     command = [sys.executable, str(path)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=left_s(), cwd=directory, check=False)
     assert found.returncode == 0, found.stderr

@@ -1,4 +1,4 @@
-"""The gallery: every example has a row, and the newer ones do what they say, all on one cluster of two workers."""
+"""Tests of the gallery: every example has a row, and the newer ones do what they say, on one cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_notebooks_are_kept_without_outputs(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[dtf.Cluster]:
-    """The cluster that `dtf.cluster()` is in all of them."""
+    """Start the cluster of two workers that ``dtf.cluster()`` returns in all examples."""
     with dtf.Cluster(jobs={"worker": 2}, name="gallery") as shared, pytest.MonkeyPatch.context() as patch:
         patch.setenv(notebook_cluster.VARIABLE, shared.name)
         yield shared
@@ -62,12 +62,12 @@ Said = Callable[[str], str]
 
 @pytest.fixture
 def said(cluster: dtf.Cluster, tmp_path: Path) -> Said:
-    """What a script of this name prints."""
+    """Return a function that runs the script of a name and returns what it prints."""
     return lambda name: run(EXAMPLES / name, tmp_path).stdout
 
 
 def numbers(pattern: str, text: str) -> list[float]:
-    """The groups of the pattern's one match, as numbers."""
+    """Return the groups of the pattern's only match, as numbers."""
     (found,) = re.findall(pattern, text)
     return [float(value) for value in ([found] if isinstance(found, str) else found)]
 
@@ -106,7 +106,7 @@ class TestScripts:
         assert len(re.findall(r"^[\w.]+ may like: \w+(?:, \w+){5}$", text, re.MULTILINE)) == 2
 
     def test_backup_workers(self, said: Said) -> None:
-        """How often the slow one was late depends on the machine; that a step takes two gradients does not."""
+        """How often the slow worker is late depends on the machine, but every step applies two gradients."""
         rows = re.findall(
             r"(\d) backup workers: .*accuracy ([\d.]+), applied: (.*) dropped: (.*)", said("backup_workers.py")
         )
@@ -152,7 +152,7 @@ class TestScripts:
 
 @pytest.fixture(scope="module")
 def kernel(cluster: dtf.Cluster) -> Iterator[Notebook]:
-    """One for all notebooks: importing TensorFlow takes longer than most of what they do."""
+    """Start one kernel for all notebooks, because importing TensorFlow takes longer than most of them."""
     with Notebook() as notebook:
         yield notebook
 
@@ -162,7 +162,7 @@ Execute = Callable[[str], None]
 
 @pytest.fixture
 def execute(kernel: Notebook, tmp_path: Path) -> Execute:
-    """Run a notebook of this name from its top to its end, with nothing that another one has left."""
+    """Return a function that runs all cells of a notebook, without the variables of the previous one."""
 
     def execute(name: str) -> None:
         kernel.run(f"%reset -f\n%cd {tmp_path}")
@@ -191,7 +191,7 @@ class TestNotebooks:
 
     def test_parameter_servers(self, kernel: Notebook, execute: Execute) -> None:
         execute("parameter_servers")
-        # An asynchronous worker makes an update of each of its shares, in step both make one together.
+        # An asynchronous worker makes an update for each of its shares. Synchronous ones make each update together.
         assert self.value(kernel, "table['updates'].astype(int).to_list()") == [4 * 2 * 23, 4 * 2 * 23, 4 * 23]
         assert self.value(kernel, "bool((table['accuracy'] > 0.6).all())") is True
         assert self.value(kernel, "float(table['staleness']['synchronous'])") == 0
@@ -231,7 +231,7 @@ class TestNotebooks:
         assert self.value(kernel, "search.best.value < by_hand['val_loss']") is True
 
     def test_learning(self, kernel: Notebook, execute: Execute) -> None:
-        """A small setting: two epochs, of the harder set. How fast anything is depends on the machine."""
+        """Only two epochs of the harder set are trained. Speed is not checked, because it depends on the machine."""
         kernel.run("import os\nos.environ.update(LEARNING_EPOCHS='2', LEARNING_SETS='photographs')")
         execute("learning")
         counts = "pd.DataFrame(curves).groupby(['group', 'name', 'workers'])['epoch'].apply(list).to_list()"

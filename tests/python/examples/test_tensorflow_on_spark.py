@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's programs for Keras and MNIST, on scikit-learn's digits: a real cluster for each."""
+"""Tests of TensorFlowOnSpark's Keras and MNIST programs, with scikit-learn's digits, each on a real cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _figure(pattern: str, said: str) -> float:
 @pytest.mark.slow
 @pytest.mark.extended
 def test_all_of_them(tmp_path: Path) -> None:
-    """One after the other: the first makes the data, the second the model of the last."""
+    """The order matters: the first program makes the data, and the second the model that the last one uses."""
     said = {
         name: run(PROGRAMS / f"mnist_{name}.py", tmp_path).stdout
         for name in ("data_setup", "spark", "tf", "pipeline", "inference")

@@ -17,7 +17,7 @@ from jupyter_dtf.schema.search_trial import SearchRequest
 
 
 class MemoryFleet:
-    """Provides the interface of ``backend.viewer.fleet.Fleet`` to the handlers."""
+    """A substitute for ``backend.viewer.fleet.Fleet``, with the interface that the handlers use."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub

@@ -13,8 +13,8 @@ c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821
 
 
 class OwnUser(SimpleLocalProcessSpawner):
-    """Starts each user's server with a separate home directory and, if the hub may do this, as a different user of the
-    system.
+    """A spawner that starts each user's server with a separate home directory and, if the hub may do this, as a
+    different user of the system.
     """
 
     def make_preexec_fn(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the extension costs a server that does not use it, and how it is found."""
+"""Tests of what the extension costs a server that does not use it, how it is found, and its settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_loading_the_extension_imports_nothing_dear() -> None:
 
 
 def test_loading_into_a_server_imports_nothing_dear(tmp_path: Path) -> None:
-    """The extension's own part of loading: configuration, settings, handlers."""
+    """Loading includes the extension's configuration, settings and handlers."""
     program = """
 import sys
 from jupyter_server.serverapp import ServerApp

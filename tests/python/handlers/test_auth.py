@@ -1,4 +1,4 @@
-"""Who may call. Every route, by the table that also makes the OpenAPI file, so that no route is forgotten."""
+"""Tests of who may call each route. The routes are those of the OpenAPI file, so that none is forgotten."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parts(path: str) -> list[str]:
 
 
 class Asked(Authorizer):
-    """Refuses all and keeps what it was asked."""
+    """An authorizer that refuses everything and records what it was asked."""
 
     asked: list[tuple[str, str]] = []
 
@@ -85,7 +85,7 @@ async def test_the_socket_wants_a_token(fleet: MemoryFleet, jp_ws_fetch: Callabl
 
 
 async def login(client: AsyncHTTPClient, base_url: str, token: str) -> str:
-    """The cookies of a browser that has logged in."""
+    """Log in, and return the cookies of the browser."""
     page = await client.fetch(f"{base_url}api/status?token={token}")
     cookies = [cookie.split(";")[0] for cookie in page.headers.get_list("Set-Cookie")]
     assert any(cookie.startswith("username-") for cookie in cookies)
@@ -111,7 +111,7 @@ async def test_the_socket_is_for_pages_of_this_server(
 async def test_a_browser_without_the_xsrf_token_changes_nothing(
     fleet: MemoryFleet, jp_serverapp: Any, http_server_client: AsyncHTTPClient, jp_base_url: str, method: str
 ) -> None:
-    """A page elsewhere can make a logged-in browser send its cookie, but does not know the XSRF token."""
+    """Other sites can make a logged-in browser send its cookie, but do not know the XSRF token."""
     headers = {"Cookie": await login(http_server_client, jp_base_url, jp_serverapp.identity_provider.token)}
     logged_in = await http_server_client.fetch(f"{jp_base_url}jupyter-dtf/api/clusters", headers=headers)
     assert logged_in.code == 200

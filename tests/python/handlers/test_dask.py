@@ -1,4 +1,4 @@
-"""Dask's dashboard through the Jupyter server: its pages, its files, its WebSocket, and nobody else's."""
+"""Tests of Dask's dashboard through the Jupyter server: pages, files, WebSocket, and no access to other machines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Stream = Callable[..., Awaitable[Any]]
 
 @pytest.fixture
 def stream(jp_serverapp: Any, http_server_client: AsyncHTTPClient, jp_http_port: int, jp_base_url: str) -> Stream:
-    """Open the WebSocket of a page, as a browser that is logged in; ``change`` are its headers."""
+    """Return a function that opens a page's WebSocket as a logged-in browser. ``change`` replaces headers."""
 
     async def stream(session: str, **change: str) -> Any:
         cookies = await login(http_server_client, jp_base_url, jp_serverapp.identity_provider.token)
@@ -47,7 +47,7 @@ def stream(jp_serverapp: Any, http_server_client: AsyncHTTPClient, jp_http_port:
 
 
 async def message_type(socket: Any) -> str:
-    """Bokeh sends a message as three: a header, which says what it is, metadata and content."""
+    """Return the type of the next message. Bokeh sends it in three parts: header (with the type), metadata, content."""
     header, _, _ = [json.loads(await asyncio.wait_for(socket.read_message(), left_s())) for _ in range(3)]
     return str(header["msgtype"])
 
@@ -57,7 +57,7 @@ async def test_its_pages_and_its_stream(
 ) -> None:
     await api("POST", "clusters", body={"name": "board", "jobs": {"worker": 1}})
     await (await services.fleet()).ready("board")
-    await api.refused(404, "GET", *BASE, "status")  # off until asked for
+    await api.refused(404, "GET", *BASE, "status")  # off until it is requested
     assert (await api("POST", "clusters", "board", "dashboard", body={}))["url"].endswith("/board/dask/status")
 
     page = await api("GET", *BASE, "status")
@@ -76,7 +76,7 @@ async def test_its_pages_and_its_stream(
     assert caught.value.response is not None
     assert caught.value.response.headers["Location"] == f"{root}status"
     assert "worker" in (await api("GET", *BASE, "info", "main", "workers.html"))
-    # What fetches pages of other machines is not there.
+    # The route that fetches pages from other machines does not exist.
     with pytest.raises(HTTPClientError) as caught:
         await api("GET", *BASE, "proxy", "1", "127.0.0.1", "status")
     assert caught.value.code == 404

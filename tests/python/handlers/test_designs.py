@@ -1,4 +1,4 @@
-"""What is asked of designs. Placing and describing are processes of their own here too."""
+"""Tests of the routes for designs. Placing and describing run in separate processes here too."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_a_cluster_that_cannot_be_had_here(
 
 
 async def test_what_this_machine_lacks(services: Any, api: Api) -> None:
-    """With the real kinds: the option, and the GPU that was drawn and is not there."""
+    """With the real kinds, an option that this machine cannot satisfy and a GPU that it lacks are problems."""
     cluster: dict[str, Any] = {"options": {"hosts": 99}}
     (problem,) = (await check(api, json.dumps({"version": 1, "cluster": cluster})))["problems"]
     assert problem["field"] == "cluster.options.hosts"
@@ -134,7 +134,7 @@ def model() -> Any:
     return keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs)), name="digits")
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's, when it saves
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # from Keras, when it saves
 async def test_a_model_in_a_file(fleet: MemoryFleet, api: Api, jp_root_dir: Path, model: Any) -> None:
     model.compile("adam", "mse")
     (jp_root_dir / "models").mkdir()
@@ -167,7 +167,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
 async def test_nothing_goes_on_for_a_client_that_has_gone(
     fleet: MemoryFleet, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that works for a request ends when the request is given up."""
+    """The process that works for a request ends when the client disconnects."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))  # where the process finds this job
     endless = EntryPoint(subprocess_job.PLACE, "tests.python.handlers.endless", subprocess_job.GROUP)
     monkeypatch.setitem(entry_points.points(subprocess_job.GROUP), subprocess_job.PLACE, endless)
@@ -179,7 +179,7 @@ async def test_nothing_goes_on_for_a_client_that_has_gone(
 
 
 async def until(condition: Callable[[], Any]) -> Any:
-    """What the condition gives when it first holds. The kernel tells nobody of others' processes."""
+    """Wait until the condition holds, and return its value. Other processes provide no event to wait for."""
     while not (found := condition()):
         await asyncio.sleep(0.01)
     return found

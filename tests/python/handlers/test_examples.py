@@ -1,4 +1,4 @@
-"""Examples copied into the person's folder."""
+"""Tests of copying examples into the user's folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .conftest import Api
 
 @pytest.fixture
 def root(jp_root_dir: Path) -> Path:
-    """The server's folder, with something in it."""
+    """Return the server's folder, with two folders and a file in it."""
     for folder in ("sub", ".hidden"):
         (jp_root_dir / folder).mkdir()
     (jp_root_dir / "digits.ipynb").write_text("mine")
@@ -25,7 +25,7 @@ def root(jp_root_dir: Path) -> Path:
 
 
 def texts(root: Path) -> dict[str, str]:
-    """What is in each file below a folder; JupyterLab's checkpoints are hidden."""
+    """Return the text of each file below a folder, without JupyterLab's checkpoints."""
     files = [path for path in root.rglob("*") if path.is_file() and ".ipynb_checkpoints" not in path.parts]
     return {str(path.relative_to(root)): path.read_text() for path in files}
 

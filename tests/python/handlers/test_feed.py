@@ -24,7 +24,7 @@ Message = dict[str, Any]
 
 
 class Client:
-    """What a browser got, and what it makes of the series."""
+    """A client of the feed, with the messages it received and the lines it draws from series."""
 
     def __init__(self, fleet: MemoryFleet) -> None:
         self.got: asyncio.Queue[Message] = asyncio.Queue()
@@ -42,7 +42,7 @@ class Client:
         self.feed.receive(json.dumps(message))
 
     async def until(self, found: Callable[[Message], bool]) -> Message:
-        """The next message for which ``found`` is true; those before it are in ``seen``."""
+        """Return the next message for which ``found`` is true. Earlier ones are in ``seen``, too."""
         while True:
             message = await asyncio.wait_for(self.got.get(), left_s())
             self.seen.append(message)
@@ -168,7 +168,7 @@ async def test_what_cannot_be_followed_is_answered(fleet: MemoryFleet, message: 
     async with client_of(fleet) as client:
         client.feed.receive(message)
         assert says in (await client.next("error"))["message"]
-        client.send(type="subscribe", run="r1")  # and the feed goes on
+        client.send(type="subscribe", run="r1")  # the feed continues
         await client.next("series")
 
 
@@ -241,7 +241,7 @@ async def test_other_changes_of_a_run_do_not_wait_for_its_figures(
     feed(fleet.hub, events=slice(0, 4))
     async with client_of(fleet) as client:
         await client.next("runs")  # all of them
-        for seq in (4, 5):  # the first is told, since no summary of this run alone was sent before
+        for seq in (4, 5):  # the first is sent, because no summary of only this run was sent before
             fleet.hub.apply("r1", seq, encode_event(points("worker:0", seq - 4, [{"loss": float(seq)}])))
             if seq == 4:
                 assert (await client.next("runs"))["runs"][0]["latest"] == {"loss": 4.0}
@@ -291,7 +291,7 @@ async def test_only_the_series_that_are_wanted_are_told(fleet: MemoryFleet) -> N
     fleet.hub.add_run(run_info())
     report(0, 0)
     async with client_of(fleet) as client:
-        client.send(type="show", run="r1", metrics=["loss"])  # of a run that is not subscribed: nothing to do
+        client.send(type="show", run="r1", metrics=["loss"])  # ignored, because the run is not subscribed
         client.send(type="subscribe", run="r1", metrics=["norm", "unheard"])
         await client.next("series")
         assert client.lines == {("norm", "worker:0"): ([0], [0])}
@@ -305,4 +305,4 @@ async def test_only_the_series_that_are_wanted_are_told(fleet: MemoryFleet) -> N
         await client.next("series")
         assert client.lines["norm", "worker:0"] == ([0, 1], [0, 2])
         frames = [frame for m in client.seen if m["type"] == "series" for frame in m["frames"]]
-        assert [frame["metric"] for frame in frames] == ["norm"]  # what was sent of the loss stays as it is
+        assert [frame["metric"] for frame in frames] == ["norm"]  # the points of the loss have already been sent

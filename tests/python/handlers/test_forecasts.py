@@ -1,4 +1,4 @@
-"""The routes of forecasts, plans, hardware and efficiency."""
+"""Tests of the routes for forecasts, plans, hardware and efficiency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is a refusal that says why, never a mistake of the server's."""
+"""Whatever is sent, the server never fails: it refuses invalid requests and says why."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def answer_to(api: Api, method: str, path: str, body: bytes) -> tuple[int,
 
 
 async def done_here(name: str, argument: Any, answer: type[Any]) -> Any:
-    """A job without a process: two hundred would take minutes."""
+    """Do a job in this process, because two hundred processes would take minutes."""
     if name == subprocess_job.PLACE:
         return place_design.work(encode_json(argument))
     raise InvalidInput("not a model")

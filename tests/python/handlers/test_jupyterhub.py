@@ -1,4 +1,4 @@
-"""The real JupyterHub with its proxy, HTTPS and a path before everything: two people, who see nothing of each other."""
+"""Two users of a real JupyterHub, with its proxy, HTTPS and a path prefix, see nothing of each other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print("trained", run.id)
 
 
 def self_signed(directory: Path) -> tuple[Path, Path]:
-    """A key and a certificate for 127.0.0.1."""
+    """Create a key and a certificate for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -88,7 +88,7 @@ class Hub:
         return answer.json() if answer.content else None
 
     def started(self, name: str) -> str:
-        """Start a person's server. Returns a token of theirs."""
+        """Start a user's server. Return a token of the user."""
         self.admin("POST", f"/users/{name}/server")
         ready = False
         with requests.Session() as session, session.get(
@@ -99,15 +99,15 @@ class Hub:
             for line in progress.iter_lines():
                 told = json.loads(line.removeprefix(b"data:")) if line.startswith(b"data:") else {}
                 assert not told.get("failed"), (told, self.log.read_text()[-5000:])
-                ready = ready or told.get("ready", False)  # with which the stream ends
+                ready = ready or told.get("ready", False)  # the last message of the stream
         assert ready
         return str(self.admin("POST", f"/users/{name}/tokens")["token"])
 
     def browser(self, name: str) -> requests.Session:
-        """Somebody who has logged in by the hub's form, and opened their server."""
+        """Return the session of a user who has logged in with the hub's form and opened their server."""
         session = requests.Session()
         self.browsers.append(session)
-        session.trust_env = False  # which may name other certificates to trust
+        session.trust_env = False  # the environment may name other certificates to trust
         session.verify = self.given["certificate"]
         page = session.get(f"{self.url}/hub/login", timeout=left_s())
         (xsrf,) = set(re.findall(r'name="_xsrf" value="([^"]+)"', page.text))
@@ -119,7 +119,7 @@ class Hub:
 
 
 def others_may_run_python() -> bool:
-    """Whether this is root, who may be anyone, and the interpreter not in a place where only root may look."""
+    """Return whether this is root, and other users can run the interpreter, too."""
     try:
         tried = [sys.executable, "-c", "import distributed, jupyterhub, jupyter_server"]
         return os.geteuid() == 0 and subprocess.run(tried, user=PEOPLE["bob"], cwd="/", check=False).returncode == 0
@@ -178,15 +178,15 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
                 browser.close()
             process.terminate()
             process.wait(left_s())
-            for left in at_home(root):  # of a test that failed
+            for left in at_home(root):  # if the test has failed
                 left.kill()
             for uid in uids.values():
                 shutil.rmtree(f"/dev/shm/jupyter_dtf-{uid}-shared", ignore_errors=True)
-            gc.collect()  # here such a socket is ignored, and in a later test it is that test's error
+            gc.collect()  # unclosed sockets are ignored here, but would fail a later test
 
 
 def until(hub: Hub, condition: Callable[[], Any]) -> None:
-    """What others' processes do has no event to wait for."""
+    """Wait until the condition holds. Other processes provide no event to wait for."""
 
     def come() -> bool:
         assert hub.process.poll() is None, hub.log.read_text()[-3000:]
@@ -207,7 +207,7 @@ def api(name: str) -> str:
 
 
 async def told(hub: Hub, name: str, headers: dict[str, str], kind: str) -> Any:
-    """The first message of a kind on a person's socket."""
+    """Return the first message of a kind on a user's WebSocket."""
     url = f"{hub.url.replace('https', 'wss')}{api(name)}/events"
     trusted = ssl.create_default_context(cafile=hub.given["certificate"])
     connected = await websocket_connect(HTTPRequest(url, headers=headers, ssl_options=trusted))
@@ -226,7 +226,7 @@ def told_to(hub: Hub, name: str, headers: dict[str, str], kind: str = "clusters"
 
 
 def as_person(hub: Hub, name: str, code: str) -> subprocess.CompletedProcess[str]:
-    """What a program of theirs does, outside of Jupyter."""
+    """Run a program as this user, outside of Jupyter."""
     uid = hub.given["uids"].get(name)
     identity: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": []} if uid is not None else {}
     home = hub.given["homes"][name]
@@ -238,7 +238,7 @@ def as_person(hub: Hub, name: str, code: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")  # urllib3's, where the proxy hangs up
+@pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")  # from urllib3, if the proxy hangs up
 @pytest.mark.extended
 def test_two_people_see_nothing_of_each_other(hub: Hub) -> None:
     alice, bob = hub.started("alice"), hub.started("bob")
@@ -266,7 +266,7 @@ def test_two_people_see_nothing_of_each_other(hub: Hub) -> None:
     for identity in (hers, {"Cookie": cookies, "Origin": origin}):
         assert [cluster["name"] for cluster in told_to(hub, "alice", identity)["clusters"]] == ["hers"]
 
-    # Dask's dashboard is where the hub's proxy leads.
+    # Dask's dashboard is reached through the hub's proxy.
     board = hub.call("POST", api("alice") + "/clusters/hers/dashboard", alice, json={}).json()["url"]
     assert board == "/prefix/user/alice/jupyter-dtf/api/clusters/hers/dask/status"
     shown = browser.get(origin + board, timeout=left_s())
@@ -274,7 +274,7 @@ def test_two_people_see_nothing_of_each_other(hub: Hub) -> None:
     (style,) = re.findall(r'href="(statics/css/base.css[^"]*)"', shown.text)
     assert browser.get(origin + board.removesuffix("status") + style, timeout=left_s()).ok
 
-    # Bob's server knows of none of it, and hers does not know him, be it by his token or by his cookie.
+    # Bob's server shows none of it, and hers refuses him, with his token as well as with his cookies.
     assert hub.call("GET", api("bob") + "/clusters", bob).json() == []
     assert hub.call("GET", api("bob") + "/runs", bob).json() == []
     assert told_to(hub, "bob", his)["clusters"] == []
@@ -308,7 +308,7 @@ def test_two_people_see_nothing_of_each_other(hub: Hub) -> None:
 
 
 def at_home(root: str) -> list[psutil.Process]:
-    """Processes of the people, but those that have ended."""
+    """Return the processes of the users that have not ended."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -1,4 +1,4 @@
-"""A cluster that dies under a training: the run is lost, and goes on on another cluster, by a route."""
+"""If a cluster dies during training, the run is lost, and can be resumed on another cluster by a route."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELD_AT = 17
 
 
 class Held(keras.callbacks.Callback):
-    """Waits after a step until somebody ends this process, the first time that it comes so far."""
+    """A callback that waits after step 17 until its process is killed, but only the first time."""
 
     def __init__(self, mark: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Held(keras.callbacks.Callback):
 
 
 def train(cluster: str, mark: str) -> Any:
-    """A run of 30 steps with a checkpoint after every seventh, which is held after step 17."""
+    """Start a run of 30 steps with a checkpoint after every seventh, and wait until it is held after step 17."""
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])
     model.compile("adam", "mse")
     x, y = np.random.default_rng(3).random((2, 300, 8), np.float32)
@@ -69,7 +69,7 @@ async def test_a_run_whose_cluster_is_killed_goes_on_on_another_one(
     try:
         run = await asyncio.to_thread(train, "first", str(tmp_path / "held"))
         tasks = [task.pid for task in run.info.tasks]
-        # The server hears of a checkpoint by itself, maybe later than this process.
+        # The server learns of a checkpoint by itself, possibly later than this process.
         await watch.until(lambda: (watch.runs.get(run.id, {}).get("checkpoint") or {}).get("step") == 14)
         os.kill((await services.fleet()).connection("first").pid, signal.SIGKILL)
         await watch.until(lambda: watch.runs.get(run.id, {}).get("state") == "lost")
@@ -81,7 +81,7 @@ async def test_a_run_whose_cluster_is_killed_goes_on_on_another_one(
         assert refused["message"].startswith(f"The cluster first of the run {run.id} is gone, so name another one")
 
         await api("POST", "clusters", body={"name": "second", "jobs": {"worker": 2}, "keep": True})
-        again = await api("POST", "runs", run.id, "resume", body={"cluster": "second"})  # which may still start
+        again = await api("POST", "runs", run.id, "resume", body={"cluster": "second"})  # which may still be starting
         assert (again["resumed_from"], again["cluster"], again["name"]) == (run.id, "second", f"{run.info.name} 2")
         await watch.until(lambda: watch.runs.get(again["id"], {}).get("state") == "succeeded")
         new = await asyncio.to_thread(dtf.run, again["id"])

@@ -73,7 +73,7 @@ def test_the_server_has_the_routes_that_the_table_has(jp_serverapp: Any) -> None
 
 
 def test_what_a_handler_answers_is_what_is_described() -> None:
-    """Each handler's source names the struct of its body."""
+    """The source of each handler contains the name of the struct of its request body."""
     for (path, method), operation in OPERATIONS.items():
         if isinstance(operation.body, type) and issubclass(operation.body, msgspec.Struct):
             assert operation.body.__name__ in inspect.getsource(getattr(ROUTES[path], method)), path

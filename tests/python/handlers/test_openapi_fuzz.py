@@ -1,5 +1,5 @@
-"""Every route of openapi.json, fuzzed by schemathesis: no answer is a mistake of the server's or one that the file does
-not have, and no design, name or number that breaks a rule of the file is taken."""
+"""All routes of openapi.json, fuzzed with schemathesis: the server never fails, every answer conforms to the file, and
+no design, name or number that breaks a rule of the file is accepted."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ CHECKS = [
 ]
 EXAMPLES = 10
 EXAMPLES_OF_DESIGNS = 3
-"""A design is large: making one that breaks a rule takes schemathesis up to seconds."""
+"""A design is large, so schemathesis may take seconds to make one that breaks a rule."""
 
 
 def document() -> dict[str, Any]:
-    """The file's, in which a name is one that there is as often as not."""
+    """Return the OpenAPI document, changed so that names in paths often exist."""
     described: dict[str, Any] = json.loads(json.dumps(generate()))
     known = {"name": "there", "run_id": "r1", "search_id": "s1", "path": "status"}
     for item in described["paths"].values():
@@ -57,7 +57,7 @@ def document() -> dict[str, Any]:
 
 
 def fuzz(base_url: str, token: str, designs: bool) -> tuple[int, list[str]]:
-    """Send everything. Returns how many requests were made, and what was wrong with an answer."""
+    """Send requests to all routes. Return the number of requests, and what was wrong with the answers."""
     schema: Any = schemathesis.openapi.from_dict(document())
     modes: Any = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     made = 0
@@ -66,7 +66,7 @@ def fuzz(base_url: str, token: str, designs: bool) -> tuple[int, list[str]]:
         operation = found.ok()
         is_design = "/designs/" in operation.path
         if operation.path == f"{PREFIX}/events" or (is_design and not designs):
-            continue  # the socket
+            continue  # the WebSocket, or a design that is not to be sent
         for mode in modes:
             if mode is GenerationMode.NEGATIVE and not operation.body and not operation.query:
                 continue
@@ -111,7 +111,7 @@ def send_everything(no_subprocesses: None, jp_serverapp: Any, jp_http_port: int,
 
 
 class TestAFleetInMemory:
-    """Clusters start, change and end as requests say."""
+    """A fleet in memory, in which requests start, change and end clusters."""
 
     @pytest.mark.slow
     async def test_no_request_is_a_mistake_of_the_server(
@@ -127,7 +127,7 @@ class TestAFleetInMemory:
 
 
 class TestTheRealFleet:
-    """Of kinds of cluster that cannot be had, so that none is started."""
+    """The real fleet. No kind of cluster is allowed, so none is started."""
 
     @pytest.fixture
     def jp_server_config(self, jp_server_config: Any) -> Any:

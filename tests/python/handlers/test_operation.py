@@ -1,4 +1,4 @@
-"""A route that is its handler and nothing else: what its method declares is what is decoded, checked and described."""
+"""A handler alone makes a route: its methods' declarations determine what is decoded, checked and described."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Fresh(Handler):
 
 @pytest.fixture
 def jp_server_config(jp_server_config: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """One line in the table makes the route."""
+    """Add the handler to the table of routes, which is all that it needs."""
     monkeypatch.setitem(routes.ROUTES, "/fresh/{name}", Fresh)
     return jp_server_config
 

@@ -1,4 +1,4 @@
-"""A design's model is measured on a real cluster; the measuring ends when nobody waits for it."""
+"""Tests of profiling a design's model on a real cluster. Profiling ends when its client disconnects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def small() -> Any:
     return model
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's, when it saves
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # from Keras, when it saves
 async def test_a_model_in_a_file_is_measured(services: Services, api: Api, post: Post, jp_root_dir: Path) -> None:
     model = small()
     model.save(jp_root_dir / "small.keras")

@@ -1,4 +1,4 @@
-"""The server with a real fleet: a cluster started, watched and stopped through the routes and the socket."""
+"""Tests of the server with a real fleet: a cluster is started, watched and stopped by routes and the WebSocket."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def report_until_stopped(ctx: Any) -> None:
 
 
 class Watch:
-    """What the socket has told."""
+    """A record of what the WebSocket has sent."""
 
     def __init__(self, socket: Any) -> None:
         self.socket = socket
@@ -126,7 +126,7 @@ async def test_a_run_from_the_panel_to_the_plot(
     assert await api("GET", "clusters") == []
     assert watch.errors == []
 
-    await services.stop()  # and a server that starts anew has the run from the store
+    await services.stop()  # a restarted server reads the run from the store
     past = await api("GET", "runs", run.id)
     assert (past["state"], past["latest"]["loss"]) == ("stopped", 0.5 + 1 / POINTS)
     message = await api("GET", "runs", run.id, "events")

@@ -1,4 +1,4 @@
-"""What is refused before it is read, and what a person sees who may look only."""
+"""Tests of requests that are refused before they are read, and of users who may only read."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def filled(path: str) -> str:
 
 @pytest.fixture
 def request_headers_only(http_server: Any, jp_http_port: int, jp_base_url: str, jp_auth_header: Any) -> Request:
-    """Send a request's headers, and the beginning of a body if one is given. Returns what the server answers, which
-    closes the connection if it is to be ``closed``: no more of the body is wanted."""
+    """Return a function that sends a request's headers, and the beginning of a body if one is given, and returns the
+    answer. With ``closed``, the server must also close the connection, because it reads no more of the body."""
 
     async def request(
         method: str, path: str, *headers: str, body: bytes = b"", token: str = "", closed: bool = False
@@ -101,7 +101,7 @@ async def test_a_body_is_at_most_what_its_route_needs(fleet: MemoryFleet, reques
 async def test_a_body_of_unknown_length_ends_at_the_limit(
     fleet: MemoryFleet, request_headers_only: Request, path: str, method: str
 ) -> None:
-    """More than the limit is on its way, and the last piece never comes."""
+    """The body is longer than the limit, and its last chunk never arrives."""
     chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
     status, _, answer = await request_headers_only(method, path, CHUNKED, body=chunk)
     assert status == 413
@@ -122,7 +122,7 @@ async def test_a_body_of_unknown_length_is_read_within_the_limit(
 async def test_who_is_refused_may_send_more_than_is_wanted_but_not_for_ever(
     fleet: MemoryFleet, request_headers_only: Request
 ) -> None:
-    """A proxy that cannot deliver a small body calls the server down; an endless one is cut off."""
+    """A proxy that cannot deliver a small body would report the server as down. An endless body is cut off."""
     small = b"x" * 5000
     status, _, _ = await request_headers_only(
         "POST", "/clusters", "Content-Length: 5000", "Connection: close", body=small, token="token wrong", closed=True
@@ -159,7 +159,7 @@ async def test_what_is_no_route_is_not_found(fleet: MemoryFleet, api: Api) -> No
 
 
 class MayLook(Authorizer):
-    """Reading is permitted, nothing else."""
+    """An authorizer that permits only reading."""
 
     def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
         return action == "read"

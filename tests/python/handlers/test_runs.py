@@ -191,7 +191,7 @@ async def test_histograms_and_pictures_are_listed_and_given(hub: Hub, api: Api) 
     assert (await api("GET", "runs", "r1", "text", name="said", task="worker:0", step="4"))["text"] == "one\ntwo"
     assert (await api("GET", "runs", "r1", "table", name="worst", task="worker:0"))["rows"] == [["a"], [1.5], [None]]
     events = await api("GET", "runs", "r1", "events")
-    assert (events["events"], events["next_seq"]) == ([], 4)  # they are not sent to who follows the run
+    assert (events["events"], events["next_seq"]) == ([], 4)  # they are not sent to viewers of the run
 
 
 async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ async def test_an_unknown_run_is_not_found(fleet: MemoryFleet, api: Api, method:
 
 
 def prints(run_dir: Path, blocks: int, size: int = 1000) -> None:
-    """What two tasks have printed: in each block a line of this size."""
+    """Write the output of two tasks, which take turns to print a line of this size."""
     clock = Clock()
     writers = [OutputWriter(lines_file(run_dir, f"worker:{i}", "stdout")) for i in (0, 1)]
     for number in range(blocks):
@@ -247,7 +247,7 @@ async def test_output_is_downloaded_whole_or_what_is_looked_for(hub: Hub, api: A
     info.run_dir = str(tmp_path)
     hub.add_run(info)
     assert await api("GET", "runs", "r1", "output.txt") == ""
-    prints(tmp_path, 2500)  # more than a piece
+    prints(tmp_path, 2500)  # more than one piece
     lines = (await api("GET", "runs", "r1", "output.txt")).splitlines()
     assert "r1.txt" in api.response.headers["Content-Disposition"]
     assert api.response.headers["Content-Type"] == "text/plain; charset=utf-8"

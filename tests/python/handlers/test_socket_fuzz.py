@@ -1,4 +1,4 @@
-"""Whatever is written to the socket, it stays open or says why it closes, and the server does not grow."""
+"""Whatever is sent to the WebSocket, it stays open or gives a reason for closing, and the server does not grow."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MESSAGES = (
 
 
 def drawn(strategy: st.SearchStrategy[list[Any]], examples: int) -> list[list[Any]]:
-    """What hypothesis makes of a strategy, to be sent from a loop that hypothesis does not run."""
+    """Return hypothesis's examples for a strategy, to be sent from an event loop that hypothesis does not run."""
     found: list[list[Any]] = []
 
     @seed(7)
@@ -72,7 +72,7 @@ async def send(socket: Any, message: str | bytes) -> None:
 
 
 async def answers_still(socket: Any) -> None:
-    """A run that is asked for is told, whatever was sent before."""
+    """Check that a subscription is still answered, whatever was sent before."""
     asked = json.dumps({"type": "subscribe", "run": "r1"})
     await socket.write_message(asked)
     while True:
@@ -82,7 +82,7 @@ async def answers_still(socket: Any) -> None:
         if message["type"] == "series" and message["run"] == "r1":
             return
         if message["type"] == "error" and f"at most {MAX_SUBSCRIPTIONS} subscriptions" in message["message"]:
-            await socket.write_message(asked)  # those to runs that there are not have been let go of by now
+            await socket.write_message(asked)  # those to runs that do not exist have been dropped by now
 
 
 async def test_no_message_ends_the_stream(
@@ -113,7 +113,7 @@ async def test_a_message_that_is_too_long_closes_the_stream_with_a_reason(
 
 
 async def test_every_message_that_cannot_be_followed_is_answered(fleet: MemoryFleet, connect: Connect) -> None:
-    """However many are sent at once: more than are kept are not read yet, none is dropped."""
+    """This holds for any number at once: while too many answers wait, no further message is read. None is dropped."""
     socket = await connect()
     count = 10 * MAX_ERRORS
     for number in range(count):
@@ -125,7 +125,7 @@ async def test_every_message_that_cannot_be_followed_is_answered(fleet: MemoryFl
 
 
 async def test_a_storm_of_subscriptions_leaves_nothing_behind(hub: Hub, fleet: MemoryFleet, connect: Connect) -> None:
-    """Neither while nobody reads nor afterwards: nothing is queued, and what is told is decided when it is read."""
+    """Nothing is queued while the client does not read: what to send is decided only when the client reads."""
     feed(hub, end=RunState.RUNNING)
     process = psutil.Process()
 
@@ -145,7 +145,7 @@ async def test_a_storm_of_subscriptions_leaves_nothing_behind(hub: Hub, fleet: M
         socket.close()
         await asyncio.wait_for(left.wait(), left_s())
 
-    await storm()  # the first takes what the others use again
+    await storm()  # the first one allocates memory that the others reuse
     gc.collect()
     before, objects = process.memory_info().rss, len(gc.get_objects())
     for _ in range(5):

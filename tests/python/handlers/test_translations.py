@@ -16,7 +16,7 @@ PACK = Path(__file__).parents[2] / "languagepack"
 
 @pytest.fixture
 def jp_server_config(monkeypatch: pytest.MonkeyPatch) -> Config:
-    # JupyterLab asks for translations of languages of which there is a language pack, and of no others.
+    # JupyterLab asks only for translations into languages with a language pack.
     monkeypatch.syspath_prepend(str(PACK))
     return Config({"ServerApp": {"jpserver_extensions": {"jupyterlab": True, "jupyter_dtf": True}}})
 

@@ -1,4 +1,4 @@
-"""Trains the whole matrix, or the rows that match a regular expression, and writes the table: `make matrix`."""
+"""Trains the whole matrix, or the rows that match a regular expression, and writes the table: ``make matrix``."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def cells(
     trials: Sequence[Trial], strategies: Sequence[str] = STRATEGIES, tasks: Sequence[int] = TASKS_COUNTED
 ) -> Iterator[Cell]:
     """Yield all cells of some trials as their outcomes become known."""
-    runs = sorted(product(strategies, tasks), key=lambda run: run[0] in ONE_CLIENT)  # the slowest start first
+    runs = sorted(product(strategies, tasks), key=lambda run: run[0] in ONE_CLIENT)  # the slowest ones begin first
     some = {run: _divided(trials, *run) for run in runs}
     with ThreadPoolExecutor(AT_A_TIME) as some_gangs:
         reference = some_gangs.submit(alone, trials)

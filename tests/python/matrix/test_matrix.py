@@ -1,4 +1,4 @@
-"""Trains a small part of the matrix, and checks that it covers every part of Keras. `make matrix` trains all of it."""
+"""Trains a small part of the matrix, and checks that it covers every part of Keras. ``make matrix`` trains all."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ..patience import left_s
 
 
 class Notebook:
-    """Runs cells one after another. A context manager, at the end of which the kernel is shut down."""
+    """A kernel that runs cells one after another. A context manager, at the end of which the kernel is shut down."""
 
     def __init__(self) -> None:
         self._notebook = new_notebook()

@@ -15,7 +15,7 @@ CTX = SimpleNamespace(task="worker:1", rank=1, size=2)
 
 
 def run(source: str, **namespace: Any) -> Any:
-    """As a task would: the cell has travelled."""
+    """Run a cell as a task does, after it has been pickled and unpickled."""
     prepared = cells.prepare(source, namespace, "In [7]")
     return cells.run(cloudpickle.loads(cloudpickle.dumps(prepared)), CTX)
 

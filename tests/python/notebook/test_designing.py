@@ -1,4 +1,4 @@
-"""What the designer reads from a kernel, by what a real IPython answers."""
+"""Tests of what the designer reads from a kernel."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ..patience import left_s
 
 
 class Output:
-    """What a frontend would show: the last bundle of one output."""
+    """An output of a notebook. A frontend would show the last of its bundles."""
 
     def __init__(self) -> None:
         self.bundles: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What each thing shows in a script, in IPython's terminal and in a notebook: once, as text, and no traceback ever."""
+"""Objects are shown once, as text and without tracebacks, in a script, in IPython's terminal and in a notebook."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_in_a_script(tmp_path: Path) -> None:
 
 
 def test_in_ipythons_terminal(tmp_path: Path) -> None:
-    """As one cell each, which is what displays the last expression."""
+    """Each expression is a cell of its own, because only the last expression of a cell is displayed."""
     cells = [THINGS, *(name for name in SHOWN if name != "servers"), "run.show()", "%load_ext jupyter_dtf"]
     cells += ["%dtf clusters", "%dtf runs", "%dtf logs told", "%dtf show told", "%%dtf run\nprint('in a cell')\n7"]
     cells += ["servers = cluster.servers(); servers", "servers.close(); cluster.close()"]

@@ -1,4 +1,4 @@
-"""The magics in a real kernel, on a real cluster."""
+"""Tests of the magics in a real kernel, on a real cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.module_directories
 
 @pytest.fixture(scope="module")
 def notebook(no_process_left_by_module: None) -> Iterator[Notebook]:
-    """A kernel with the magics and a cluster of two workers in use."""
+    """Start a kernel with the magics, and a cluster of two workers that it uses."""
     with Notebook() as notebook:
         notebook.run("%load_ext jupyter_dtf")
         notebook.run("%dtf start digits --jobs worker=2")
@@ -161,10 +161,10 @@ class TestCell:
         text = notebook.error("%%dtf run\nx = 1\nif ctx.rank == 1:\n    x / 0")
         assert "worker:1 failed: ZeroDivisionError" in text
         assert "line 3, in <module>\n    x / 0" in text
-        assert "jupyter_dtf/" not in text  # neither the frames that waited nor those that led there
+        assert "jupyter_dtf/" not in text  # no frames of the package, neither here nor in the task
 
     def test_output_comes_while_the_cell_runs(self, notebook: Notebook) -> None:
-        """The second task waits for a file that only the sight of the first one's output makes."""
+        """The second task waits for a file that is created only when the first one's output is shown."""
         cell = notebook.run(
             "import pathlib, tempfile, threading\n"
             "from jupyter_dtf.notebook import output_blocks\n"

@@ -10,7 +10,7 @@ from jupyter_dtf.schema.events import Logged
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The bundles of one output, as they come."""
+    """Return a list to which the bundles of an output are added as they are displayed."""
     bundles: list[dict[str, Any]] = []
 
     class Handle:

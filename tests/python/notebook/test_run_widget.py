@@ -1,4 +1,4 @@
-"""A run as an ipywidget, on events that the test gives."""
+"""Tests of a run's ipywidget, with events that the test provides."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_it_follows_the_run_to_its_end(fake: FakeRun) -> None:
     assert widget.task_metrics["worker:1"]["loss"] == 2.0
     assert widget.best == {"loss": 1.25}
     assert set(widget.tasks) == {"worker:0", "worker:1"}
-    sent = widget.get_state(["task_metrics", "state"])  # what a browser has, and a saved notebook
+    sent = widget.get_state(["task_metrics", "state"])  # the state in a browser and in a saved notebook
     assert sent == {
         "task_metrics": {"worker:0": {"loss": 1.0}, "worker:1": {"loss": 2.0, "cpu": None}},
         "state": "failed",
@@ -81,7 +81,7 @@ def test_what_is_there_is_read_but_not_set(fake: FakeRun) -> None:
 
 
 def test_observers_are_called_on_the_loop_of_their_kernel(fake: FakeRun, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a cell that waits otherwise they are not, and in one that waits for the widget they are."""
+    """While a cell waits, observers are called only if it waits for the widget."""
     seen: list[Any] = []
 
     async def cells() -> None:
@@ -89,7 +89,7 @@ def test_observers_are_called_on_the_loop_of_their_kernel(fake: FakeRun, capsys:
         widget = dtf.RunWidget(fake.run)
 
         def note(change: Any) -> None:
-            seen.append((threading.current_thread(), change.new, widget.epoch))  # all have changed by now
+            seen.append((threading.current_thread(), change.new, widget.epoch))  # all traits have changed by now
             changed.set()
 
         def fail(_change: Any) -> None:
@@ -102,7 +102,7 @@ def test_observers_are_called_on_the_loop_of_their_kernel(fake: FakeRun, capsys:
         await asyncio.wait_for(changed.wait(), left_s())
         before = len(seen)
         fake.points("worker:0", "loss", [0.25])
-        until(lambda: "loss 0.25" in widget.children[0].children[3].value, "its line")  # what is shown does not wait
+        until(lambda: "loss 0.25" in widget.children[0].children[3].value, "its line")  # the display does not wait
         assert len(seen) == before
         fake.end()
         assert await asyncio.to_thread(lambda: widget.wait(left_s()))

@@ -1,4 +1,4 @@
-"""An input that is refused in a cell is shown by its sentence and the caller's own line."""
+"""If input is refused in a cell, only the caller's own lines and the error message are shown."""
 
 from __future__ import annotations
 

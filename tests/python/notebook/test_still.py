@@ -64,7 +64,7 @@ def test_lines_are_where_their_values_are() -> None:
     (x0, y0), (x1, y1), (x2, y2) = points
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
     assert y2 == pytest.approx((y0 + y1) / 2, abs=0.2)
-    assert y1 < y0  # up is less
+    assert y1 < y0  # the y axis points down
 
 
 def test_a_gap_where_a_value_is_not_finite() -> None:

@@ -1,4 +1,4 @@
-"""The public surface: every function and method says what it takes, each by its name, and what it does."""
+"""Every public function and method has a docstring, and a signature with named and annotated parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ OPEN = {"Cluster": "options", "cluster": "options", "report": "metrics", "Cluste
 OPEN |= {"RunWidget": "options", "ClusterWidget": "options"}
 OPEN |= {"predict": "options", "plan": "settings", "Run.forecast": "settings", "FitRun.forecast": "settings"}
 OPEN |= {f"{kind}.{name}": "tags" for kind in ("Run", "FitRun") for name in ("tag", "untag")}
-"""What takes any number of arguments, or any name, which its docstring speaks of: a kind's options, a person's metrics.
+"""What takes any number of arguments, or arguments of any name (such as a kind's options or a user's metrics), and the
+parameter for them, which the docstring has to mention.
 """
 
 

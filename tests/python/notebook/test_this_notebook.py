@@ -1,4 +1,4 @@
-"""``dtf.cluster()`` in a real kernel, with what JupyterLab's page tells it and is told by it."""
+"""Tests of ``dtf.cluster()`` in a real kernel, and of the messages between the kernel and JupyterLab's page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CREATED = "cluster.name, cluster.info.created"
 
 
 class Page(Notebook):
-    """A kernel as it is behind JupyterLab's page: told of the notebook's cluster as it starts."""
+    """A kernel behind JupyterLab's page, which tells it the notebook's cluster when it starts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Page(Notebook):
 
 @pytest.fixture
 def page(no_process_left: None) -> Iterator[Page]:
-    """A kernel of the test's own: what code has started in it ends with it."""
+    """Start a kernel for this test only: whatever code has started in it ends with it."""
     with Page() as page:
         page.run("import jupyter_dtf as dtf")
         yield page
@@ -66,7 +66,7 @@ def page(no_process_left: None) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def panels(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
-    """A cluster that was started elsewhere."""
+    """Start a cluster outside of the kernel."""
     with dtf.Cluster(1, name="panels") as cluster:
         yield cluster.wait_ready()
     session().close()

@@ -1,4 +1,4 @@
-"""Widgets in a real kernel, of a real cluster: the documentation's example, and what a saved notebook has of it."""
+"""Tests of widgets in a real kernel, on a real cluster: the documentation's example, and what is saved of it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def notebook(no_process_left_by_module: None) -> Iterator[Notebook]:
 
 
 def picture(data: dict[str, Any]) -> str:
-    """The heading of the picture that an output has."""
+    """Return the heading of an output's picture."""
     (title,) = re.findall("<title>(.*?)</title>", data["image/svg+xml"])[:1]
     return str(title)
 
@@ -64,7 +64,7 @@ def test_the_example_and_what_is_saved_of_it(notebook: Notebook) -> None:
     (example,) = (text for text in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL) if "Widget" in text)
     composed = notebook.run(example)
     assert VIEW in composed.outputs[0].data
-    # In one cell: nbclient heeds nothing that comes between two.
+    # In one cell, because nbclient ignores what arrives between two cells.
     shown_apart = notebook.run(
         """
 third, more = dtf.RunWidget(run), dtf.RunWidget(run)
@@ -82,10 +82,10 @@ for widget in (shown, third, more):
         "(['worker:0', 'worker:1'], ['worker:0', 'worker:1'])"
     )
     assert notebook.value("[t.name for t in threading.enumerate() if t.name.startswith('dtf-widget')]") == (
-        "['dtf-widget']"  # the cluster's, which goes on
+        "['dtf-widget']"  # the cluster's widget, which is still active
     )
 
-    # The cells that showed it have the last picture by now, and nothing that wants a kernel.
+    # The outputs now contain the final picture. Only that of the edited widget still has a view that needs a kernel.
     kept = {
         name: output.data for name, output in zip(("alone", "dashboard", "edited"), shown_apart.outputs, strict=True)
     }
@@ -95,7 +95,7 @@ for widget in (shown, third, more):
         re.search("stopped · epoch [0-9]+/500", picture(data)) for data in (*kept.values(), of_run.outputs[0].data)
     )
 
-    # Elsewhere: a picture for each that was shown alone; for the composed one what ipywidgets keep.
+    # Without a kernel, there is a picture for each output with a run alone, and ipywidgets' state for the others.
     html, _ = HTMLExporter().from_notebook_node(notebook.saved())
     images = [base64.b64decode(image).decode() for image in re.findall('data:image/svg.xml;base64,([^"]+)', html)]
     assert len([image for image in images if "stopped · epoch" in image]) == 4
@@ -114,7 +114,7 @@ for widget in (shown, third, more):
 def test_a_cluster(notebook: Notebook) -> None:
     shown = notebook.run("whole")
     assert VIEW in shown.outputs[0].data and "watched" in shown.outputs[0].data["text/html"]
-    notebook.run("await until(whole, lambda: whole.state == 'running')")  # no test before may have waited for it
+    notebook.run("await until(whole, lambda: whole.state == 'running')")  # no earlier test may have waited for it
     assert notebook.value("whole.state, whole.jobs, whole.workers") == "('running', {'worker': 2}, 2)"
     assert notebook.value("await until(whole, lambda: whole.hosts); whole.hosts[0]['threads'] > 0") == "True"
     notebook.run(
@@ -131,7 +131,7 @@ await until(whole, lambda: [r["metrics"] for r in whole.runs if r["state"] == "r
     head = "(_line, wanted, scale, stop) = whole.children[0].children; "
     notebook.run(head + "wanted.value = 3; scale.click(); await until(whole, lambda: whole.workers == 3)")
     assert notebook.value("cluster.jobs") == "{'worker': 3}"
-    # One click would end a run: it asks first.
+    # The button asks first, because one click would end a run.
     notebook.run("await until(whole, lambda: whole.active_runs == 1)")
     assert notebook.value("stop.click(); stop.description, whole.state") == "('Stop cluster and 1 run', 'running')"
     notebook.run("stop.click(); await until(whole, lambda: whole.state == 'stopped')")

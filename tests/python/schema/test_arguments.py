@@ -1,4 +1,4 @@
-"""Checks that many functions share."""
+"""Tests of the argument checks that many functions share."""
 
 from __future__ import annotations
 

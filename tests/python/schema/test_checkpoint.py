@@ -1,4 +1,4 @@
-"""When checkpoints are written, and which are kept."""
+"""Tests of when checkpoints are written, and which are kept."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ LISTS = {"worker": ["h1:2222", "h2:2223"], "ps": ["h3:2221"]}
 
 
 class TfSpec:
-    """What is used of a ``tf.train.ClusterSpec``."""
+    """The part of ``tf.train.ClusterSpec`` that is used."""
 
     def __init__(self, jobs: dict[str, Any]) -> None:
         self._jobs = jobs

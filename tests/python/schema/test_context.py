@@ -14,7 +14,7 @@ MEMBERS = [name for name in vars(dtf.Context) if not name.startswith("_")]
 
 
 def _is_one(ctx: Context) -> dtf.Context:
-    """mypy compares the types."""
+    """Let mypy check that ``Context`` implements ``dtf.Context``."""
     return ctx
 
 

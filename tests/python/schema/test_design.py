@@ -51,7 +51,7 @@ def test_any_design_is_read_as_it_was_written(design: Design) -> None:
 
 
 def changed(plain: Any, path: list[Any], value: Any) -> Any:
-    """A copy with another value at a path, whose steps count the members of what they lead into."""
+    """Return a copy with another value at a path, whose steps are the numbers of members, modulo their count."""
     if not path or not isinstance(plain, (dict, list)) or not plain:
         return value
     keys = list(plain) if isinstance(plain, dict) else list(range(len(plain)))

@@ -1,4 +1,4 @@
-"""Values that nobody means: a sentence at the edge, nothing raised into a training for what only cannot be shown."""
+"""Absurd values are refused with a message where they enter, and text that cannot be shown never fails a run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FULL = (Path(__file__).parents[2] / "designs" / "full.dtf").read_text(encoding="
 
 
 def document(field: str, value: str, whole: str) -> str:
-    """A design with a value for one field, be it what it may."""
+    """Return a design in which one field has an arbitrary JSON value."""
     design = inside = json.loads(whole)
     *above, last = field.split(".")
     for key in above:
@@ -88,7 +88,7 @@ def test_a_design_is_read_or_refused_in_a_sentence(field: str, value: str, whole
 
 
 def _looked_at(design: Design) -> Any:
-    """All that a click makes of one."""
+    """Return everything that a click in the designer computes from a design."""
     found: list[Any] = [check_design.check(design)]
     for look in (lambda: check_design.place(design), lambda: _script(design), design.text):
         try:
@@ -135,12 +135,12 @@ def test_a_run_that_no_task_could_enter(fields: dict[str, Any], field: str) -> N
     str(refused.value).encode()
 
 
-# -- what a program says -------------------------------------------------------------------------------------------
+# -- what a program reports ----------------------------------------------------------------------------------------
 
 
 @contextmanager
 def speaking(rank: int = 0) -> Iterator[tuple[Context, Callable[[], list[Any]]]]:
-    """A context, and what it has said when the pipe is closed: points as (step, values), events as they are."""
+    """Yield a context, and a function that closes its pipe and returns all events, and points as (step, values)."""
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 1 << 20)
     spec = TaskSpec(
@@ -229,7 +229,7 @@ def test_a_failure_with_such_a_message_is_told(tmp_path: Path) -> None:
     assert outcome is not None and (outcome.message, outcome.traceback) == (SHOWN, SHOWN)
 
 
-# -- files of ours that others have damaged ------------------------------------------------------------------------
+# -- damaged files of this package ---------------------------------------------------------------------------------
 
 damage = [b"", b"\0", b"[]", b"{" * 100_000, b"\xff\xfe", LONG.encode(), f'{{"pid": {LONG}}}'.encode(), b'"\\ud800"']
 
@@ -290,7 +290,7 @@ def test_runs_in_the_store(data: Any, tmp_path: Path) -> None:
 
 
 UNKNOWN = b'{"pid"'
-"""What is unknown is no damage in a file that a newer version may have written."""
+"""An unknown field is not damage, because a newer version may have written the file."""
 
 
 @pytest.mark.parametrize("data", [data for data in damage if not data.startswith(UNKNOWN)])
@@ -304,7 +304,7 @@ def test_what_tasks_have_left(data: bytes, tmp_path: Path) -> None:
 
 
 def test_process_ids_are_those_of_psutil() -> None:
-    """What ``is_alive`` relies on: this process is there."""
+    """``is_alive`` recognizes this process by what psutil says about it."""
     me = psutil.Process()
     connection = connections.Connection(
         name="a",

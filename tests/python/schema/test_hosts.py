@@ -23,7 +23,7 @@ def put(job: str = "worker", index: int = 0, host: str = "a", device: str = "CPU
 def test_nothing_is_wrong() -> None:
     tasks = [
         put(),
-        put(index=1, device="GPU:1", memory_bytes=99 * GIB),  # of a size that is not known
+        put(index=1, device="GPU:1", memory_bytes=99 * GIB),  # a GPU of unknown size
         put("ps", device="GPU:0", memory_bytes=16 * GIB),
     ]
     assert wrong(*tasks) == []

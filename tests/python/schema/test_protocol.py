@@ -1,4 +1,4 @@
-"""What peers of different versions make of each other, and who is strict."""
+"""Tests of how peers of different versions understand each other, and of who refuses unknown fields."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_peers_are_read_leniently_and_people_strictly() -> None:
 
 
 def older(kind: type[Any], without: str) -> type[Any]:
-    """A strict struct as a version had it that did not know one of its fields."""
+    """Return a strict struct as in a version that did not know one of its fields."""
 
     def default(name: str) -> Any:
         return msgspec.field(default_factory=lambda: getattr(kind(), name))
@@ -81,7 +81,7 @@ def test_an_older_peer_refuses_only_new_options_that_are_used(kind: type[Any]) -
         read = convert(without_defaults(kind()), older(kind, field.name))
         assert all(getattr(read, name) == getattr(kind(), name) for name in read.__struct_fields__)
     raw = msgspec.json.decode(msgspec.json.encode(kind()))
-    assert without_defaults(convert(raw, kind)) == {}  # as well for values that have been read
+    assert without_defaults(convert(raw, kind)) == {}  # also for values that have been read
 
 
 def test_what_is_left_out_has_its_default_and_nothing_else_is_left_out() -> None:

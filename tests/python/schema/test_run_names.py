@@ -11,7 +11,7 @@ from jupyter_dtf.schema.run_names import again, numbered
         ("mlp", [], "mlp"),
         ("mlp", ["cnn", "mlp_2", "mlp2", "my mlp"], "mlp"),
         ("mlp", ["mlp"], "mlp 2"),
-        ("mlp", ["mlp 7", "mlp", "mlp 3"], "mlp 8"),  # a number is not given twice, also when runs are forgotten
+        ("mlp", ["mlp 7", "mlp", "mlp 3"], "mlp 8"),  # numbers are not reused, even if runs are deleted
         ("mlp", ["mlp 02", "mlp 1234567890"], "mlp"),
         ("train (1).py", ["train (1).py"], "train (1).py 2"),
     ],

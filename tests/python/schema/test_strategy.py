@@ -1,4 +1,4 @@
-"""Strategies are inert, and refuse what no strategy could carry out."""
+"""Tests of strategies as settings, which refuse what no strategy could carry out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placements and predictions as a person reads them."""
+"""Tests of placements and predictions as text for users."""
 
 from __future__ import annotations
 

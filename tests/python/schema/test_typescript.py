@@ -51,7 +51,7 @@ def test_every_struct_that_the_browser_sees_is_there(module: object) -> None:
 
 
 def test_a_constant_of_ours_stands_nowhere_else_in_the_browser() -> None:
-    """A list or an expression that is generated is not written again by hand, whatever its name."""
+    """Lists and expressions that are generated are not also written by hand, under any name."""
     generated = [_written(name) for name in CONSTANTS]
     found = []
     for path in sorted((*FILE.parents[1].rglob("*.ts"), *FILE.parents[1].rglob("*.tsx"))):
@@ -62,7 +62,7 @@ def test_a_constant_of_ours_stands_nowhere_else_in_the_browser() -> None:
 
 
 def _written(name: str) -> str:
-    """A constant as it would be written by hand, without spaces; empty for one that many things could be."""
+    """Return a constant as it would be written by hand, without spaces. Empty if its value could mean many things."""
     (line,) = (
         line for line in FILE.read_text(encoding="utf-8").splitlines() if line.startswith(f"export const {name}")
     )
@@ -76,8 +76,8 @@ def test_forms() -> None:
     assert "  exit_code: number | null;" in text
     assert "  x: (number | null)[];" in text
     assert "  latest: Record<string, number | null>;" in text
-    assert "  jobs?: Record<string, number>;" in text  # a default where the browser sends it
-    assert "  message: string;" in text  # and none where it does not
+    assert "  jobs?: Record<string, number>;" in text  # optional where the browser sends it
+    assert "  message: string;" in text  # and required where it does not
     assert '  HostDesign: {"cpus": 1, "memory_bytes": 0, "gpus": []},' in text
     assert "export type ClientMessage = Subscribe | Show | Unsubscribe;" in text
     assert "  type: 'subscribe';" in text

@@ -1,4 +1,4 @@
-"""What every strategy owes: one suite, each strategy on the same real cluster."""
+"""The tests that every strategy must pass, all on the same real cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 EXAMPLES, BATCH, EPOCHS = 203, 20, 2
-"""The last of 11 batches has 3 examples: not as many on every task."""
+"""The last of 11 batches has 3 examples, which cannot be divided evenly among the tasks."""
 STEPS = EPOCHS * 11
 
 SYNCHRONOUS = {
@@ -43,7 +43,7 @@ APART = {
     "ps, bounded staleness": dtf.ParameterServer(max_staleness=1),
     "ps, backup worker": dtf.ParameterServer(sync=True, backup_workers=1),
 }
-"""Of which a worker that dies is started again alone."""
+"""Strategies under which a worker that dies is restarted alone."""
 ALL = {**SYNCHRONOUS, **APART}
 
 every = pytest.mark.parametrize("strategy", ALL.values(), ids=ALL.keys())
@@ -63,7 +63,7 @@ def data() -> tuple[Any, Any]:
 
 
 def model(learning_rate: float = 0.1) -> Any:
-    """64-16-10 with momentum; the same weights every time."""
+    """Return a 64-16-10 network, compiled with momentum. Its initial weights are always the same."""
     import keras
 
     keras.utils.set_random_seed(3)
@@ -90,7 +90,7 @@ COMPARED: dict[str, Any] = {"batch_size": BATCH, "epochs": EPOCHS, "shuffle": Fa
 
 @pytest.fixture(scope="module")
 def alone(data: tuple[Any, Any]) -> Any:
-    """The model that one process has trained."""
+    """Return the model as trained by one process."""
     made = model()
     made.fit(*data, verbose=0, **COMPARED)
     return made
@@ -101,7 +101,7 @@ def test_weights_are_those_of_one_process(
     cluster: dtf.Cluster, data: tuple[Any, Any], alone: Any, strategy: Any
 ) -> None:
     trained = model()
-    trained.evaluate(*data, verbose=0)  # what its metrics hold from before is not in the history
+    trained.evaluate(*data, verbose=0)  # earlier values of its metrics are not in the history
     expected = alone.history.history
     run = cluster.fit(trained, *data, strategy=strategy, **COMPARED)
     for ours, theirs in zip(trained.get_weights(), alone.get_weights(), strict=True):
@@ -116,7 +116,7 @@ def test_weights_are_those_of_one_process(
 
 @pytest.mark.parametrize("strategy", SYNCHRONOUS.values(), ids=SYNCHRONOUS.keys())
 def test_callbacks_get_the_logs_of_whole_batches(cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any) -> None:
-    """As a callback needs them that stops at some loss, or looks for a learning rate."""
+    """Callbacks need these logs, for example to stop at a certain loss or to find a learning rate."""
     import keras
 
     class Heard(keras.callbacks.Callback):
@@ -196,7 +196,7 @@ def test_a_run_that_is_stopped_keeps_what_it_has_learnt(
 
 
 def until_first_point(run: dtf.Run) -> None:
-    """Wait until the training has made a step, and all of its tasks run: with backup workers a step may come first."""
+    """Wait until training has made a step and the run is running. With backup workers, a step may come first."""
     changed = threading.Event()
     unsubscribe = run._session.hub.subscribe(lambda _: changed.set())
     while not (run.info.latest and run.info.state is RunState.RUNNING):
@@ -224,7 +224,7 @@ def failing_data(task: str) -> Callable[[Any], Any]:
 
 @every
 def test_the_traceback_of_the_task_that_fails_reaches_the_client(cluster: dtf.Cluster, strategy: Any) -> None:
-    # In a graph there is one client, and its program is the only one that can fail.
+    # In-graph strategies have a single client, and only its program can fail.
     task = "worker:0" if isinstance(strategy, (dtf.InGraph, dtf.Pipeline)) else "worker:1"
     with pytest.raises(RunFailed, match=f"no more examples on {task}") as failure:
         cluster.fit(model(), failing_data(task), strategy=strategy, steps_per_epoch=1_000, epochs=2)
@@ -252,7 +252,7 @@ def test_a_task_that_dies_takes_no_other_along_in_silence(
 
 
 def until_trained(run: dtf.Run, attempt: int) -> None:
-    """Wait until an attempt has reported a loss, or the run has ended. If it never does, say what became of it."""
+    """Wait until an attempt has reported a loss, or the run has ended. If neither happens, fail and show the run."""
 
     def has_trained() -> bool:
         points = run.metrics

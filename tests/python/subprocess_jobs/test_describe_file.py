@@ -1,4 +1,4 @@
-"""What a file brings or names is not run when it is described, and what is absurd is refused in a sentence."""
+"""Describing a model file never runs code that it contains or names, and refuses absurd content with a message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jupyter_dtf.subprocess_jobs.describe_file import describe_file, load
 from tests.python.backend.task import hostile_files as hostile
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning",  # Keras's, when it saves
+    "ignore:__array__ implementation:DeprecationWarning",  # from Keras, when it saves
     "ignore:.*HDF5 file:UserWarning",
 )
 BOTH = pytest.mark.parametrize("suffix", [".keras", ".h5"])
@@ -48,7 +48,7 @@ def test_a_saved_model_with_an_initializer_that_writes(tmp_path: Path, marker: P
     assert [(layer.id, layer.kind, layer.parameters) for layer in graph.layers] == [("dense", "Dense", 6)]
     assert not marker.exists()
     tf.saved_model.load(str(tmp_path / "saved"))
-    assert marker.exists()  # so that the file is what this test takes it for
+    assert marker.exists()  # proves that loading the file would write
 
 
 @BOTH
@@ -220,7 +220,7 @@ def own_loss(truth: Any, guess: Any) -> Any:
 
 
 def test_an_honest_file_is_described_as_the_model_is(tmp_path: Path) -> None:
-    """With a loss of its own, too, which nobody asks for."""
+    """This also works with a custom loss, which is not needed for a description."""
     model = small()
     model.save(tmp_path / "small.keras")
     assert describe_file(tmp_path / "small.keras") == describe(model)
@@ -245,7 +245,7 @@ def test_an_honest_h5_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["model.keras", "model.h5", "saved"])
 def test_the_inputs_of_a_file(name: str, tmp_path: Path) -> None:
-    """Also one that nobody named."""
+    """This includes an input that was not given a name."""
     pixels = keras.Input((8,), name="pixels", dtype="uint8")
     other = keras.Input((2, 2))
     x = keras.layers.Rescaling(1 / 255, name="scale")(pixels)
@@ -275,7 +275,7 @@ def test_a_stateful_model(tmp_path: Path) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=8)), min_size=1, max_size=4), kind=st.integers(0, 2))
 def test_damaged_files(cuts: list[tuple[float, bytes]], kind: int, tmp_path: Path) -> None:
-    """Whatever is in the bytes, there is a graph or a sentence."""
+    """Any bytes give either a graph or a short error message."""
     path, within = _sound(tmp_path)[kind]
     sound = within.read_bytes()
     damaged = bytearray(sound)
@@ -294,7 +294,7 @@ def test_damaged_files(cuts: list[tuple[float, bytes]], kind: int, tmp_path: Pat
 
 
 def _sound(directory: Path) -> list[tuple[Path, Path]]:
-    """A file of each format, and the file in which its description is."""
+    """Return the path of an intact model in each format, with that of the file that contains its description."""
     paths = [directory / "sound.keras", directory / "sound.h5", directory / "sound"]
     if not paths[2].exists():
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(2)])
@@ -303,7 +303,7 @@ def _sound(directory: Path) -> list[tuple[Path, Path]]:
         model.export(paths[2], verbose=False)
         with zipfile.ZipFile(paths[0]) as archive:
             content = {name: archive.read(name) for name in archive.namelist()}
-        with zipfile.ZipFile(paths[0], "w") as archive:  # not compressed: what is damaged is what is read
+        with zipfile.ZipFile(paths[0], "w") as archive:  # uncompressed, so that damage reaches the content
             for name, data in content.items():
                 archive.writestr(name, data)
     return [(paths[0], paths[0]), (paths[1], paths[1]), (paths[2], paths[2] / FILE)]

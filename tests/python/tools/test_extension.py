@@ -1,4 +1,4 @@
-"""A build of the lab extension is taken from a wheel if it is of these very sources."""
+"""A build of the lab extension is taken from a wheel only if it was made from the same sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WITHIN = "jupyter_dtf-0.1.0.data/data/share/jupyter/labextensions/jupyter_dtf"
 
 @pytest.fixture(autouse=True)
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkout of few files."""
+    """Create a checkout with a few files."""
     locked = ["package.json", "package-lock.json", "tsconfig.json"]
     for name in ["src/index.ts", "style/base.css", "schema/a.json", *locked]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -25,7 +25,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> Path:
-    """A wheel with a build of the sources as they are now."""
+    """Create a wheel with a build of the current sources."""
     build = tmp_path / "build"
     (build / "static").mkdir(parents=True)
     (build / "package.json").write_text("{}")

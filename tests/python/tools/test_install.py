@@ -1,4 +1,4 @@
-"""``tools/install.py`` takes packages from where pip is configured to, by uv if it can be told so."""
+"""``tools/install.py`` follows pip's configuration, and uses uv if that can be configured in the same way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools import install, step
 
 
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> str:
-    """What pip itself says of a configuration file."""
+    """Return what ``pip config list`` prints for a configuration file."""
     file = tmp_path / "pip.conf"
     file.write_text(text)
     monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
@@ -65,7 +65,7 @@ def test_what_a_person_has_told_uv_stays() -> None:
 
 
 class Steps:
-    """Stands for what runs a step: notes the program and the command, and says that uv fails."""
+    """A substitute for ``step.run``, which records the commands, and according to which uv fails."""
 
     def __init__(self) -> None:
         self.commands: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""The README on PyPI."""
+"""Tests of the README for PyPI."""
 
 from __future__ import annotations
 

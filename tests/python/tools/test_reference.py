@@ -1,4 +1,4 @@
-"""The reference in the documentation has everything, and its generated pages are of what there is."""
+"""The reference in the documentation is complete, and its generated pages match the code."""
 
 from __future__ import annotations
 

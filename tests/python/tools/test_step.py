@@ -1,4 +1,4 @@
-"""``tools/step.py`` is quiet while all is well."""
+"""``tools/step.py`` is quiet unless a step fails."""
 
 from __future__ import annotations
 

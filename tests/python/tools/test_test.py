@@ -1,4 +1,4 @@
-"""``tools/test.py`` runs every suite, whatever fails, and says so at the end; nothing of them is left."""
+"""``tools/test.py`` runs all suites even if some fail, reports failures at the end, and leaves no files behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAVE = "import os, pathlib, tempfile; print('noise'); pathlib.Path(tempfile.mkd
 
 @pytest.fixture(autouse=True)
 def two_suites(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that passes and one that fails with status 3."""
+    """Replace the suites with one that passes, and one that fails with status 3."""
     made = {
         "bad": [sys.executable, "-c", "print('why'); raise SystemExit(3)"],
         "good": [sys.executable, "-c", LEAVE],
@@ -44,7 +44,7 @@ def test_a_suite_beside_the_first_is_heard_of_in_a_line_if_it_passes_and_in_full
 ) -> None:
     suites.main(["good", "bad", "good"])
     beside = capfd.readouterr().out.split("== summary\n")[0]
-    assert beside.count("noise") == 1  # of the first, which has the terminal
+    assert beside.count("noise") == 1  # only from the first, which has the terminal
     assert "== bad          FAILED (3)" in beside and "\nwhy\n" in beside
     assert "== good         passed" in beside
 

@@ -1,4 +1,4 @@
-"""Wrapping prose changes lines, and nothing else."""
+"""Wrapping prose changes only its line breaks."""
 
 from __future__ import annotations
 

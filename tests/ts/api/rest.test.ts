@@ -4,7 +4,7 @@ import { ApiError, RestApi } from '../../../src/api/rest';
 import { fakeSettings } from '../fixtures';
 
 describe('RestApi', () => {
-  it('asks below the base URL, with names escaped', async () => {
+  it('sends requests below the base URL, with escaped names', async () => {
     const { settings, seen } = fakeSettings();
     await new RestApi(settings).scaleCluster('a/b', { jobs: { worker: 4 } });
     expect(seen).toEqual([
@@ -12,12 +12,12 @@ describe('RestApi', () => {
     ]);
   });
 
-  it('takes an answer without a body', async () => {
+  it('accepts a response without a body', async () => {
     const { settings } = fakeSettings(() => new Response(null, { status: 204 }));
     await expect(new RestApi(settings).stopCluster('a')).resolves.toBeUndefined();
   });
 
-  it('throws what the server says, with status and field', async () => {
+  it("throws the server's error, with status and field", async () => {
     const body = { message: '`jobs.worker` must be from 1 to 64, got 0', error: 'InvalidInput', field: 'jobs.worker' };
     const { settings } = fakeSettings(() => new Response(JSON.stringify(body), { status: 400 }));
     const error = await new RestApi(settings).startCluster({}).catch((reason: unknown) => reason);
@@ -25,7 +25,7 @@ describe('RestApi', () => {
     expect(error).toMatchObject({ message: body.message, status: 400, kind: 'InvalidInput', field: 'jobs.worker' });
   });
 
-  it('throws the status when the answer is not its own', async () => {
+  it('throws the status when the response is not from the extension', async () => {
     const { settings } = fakeSettings(
       () => new Response('<html>no</html>', { status: 502, statusText: 'Bad Gateway' })
     );

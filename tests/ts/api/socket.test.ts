@@ -26,7 +26,7 @@ describe('EventSocket', () => {
 
   const events = (run: string, next_seq: number) => ({ type: 'events' as const, run, events: [], next_seq });
 
-  it('opens with the token, as JupyterLab does', () => {
+  it('opens with the token, like the sockets of JupyterLab', () => {
     socket.connect();
     expect(socket.state).toBe('connecting');
     expect(FakeSocket.last.url).toBe('ws://server/base/jupyter-dtf/api/events?protocol=1&oldest=1&token=secret');
@@ -34,7 +34,7 @@ describe('EventSocket', () => {
     expect(socket.state).toBe('open');
   });
 
-  it('subscribes once it is open, and again from where it stopped after a loss', () => {
+  it('subscribes when it is open, and again after a reconnect, from where it stopped', () => {
     socket.subscribe('r', { next: 0, width: 600, x: 'step', metrics: [] });
     socket.connect();
     expect(FakeSocket.last.sent).toEqual([]);
@@ -54,12 +54,12 @@ describe('EventSocket', () => {
     ]);
   });
 
-  it('waits longer after each failure, and briefly again after a message', () => {
+  it('waits longer after each failure, and briefly again after it has received a message', () => {
     vi.spyOn(Math, 'random').mockReturnValue(1);
     socket.connect();
     FakeSocket.last.lose();
     vi.advanceTimersByTime(500);
-    FakeSocket.last.open(); // accepted, and dropped at once
+    FakeSocket.last.open(); // accepted, and closed at once
     FakeSocket.last.lose();
     vi.advanceTimersByTime(999);
     expect(FakeSocket.all).toHaveLength(2);
@@ -72,7 +72,7 @@ describe('EventSocket', () => {
     expect(FakeSocket.all).toHaveLength(4);
   });
 
-  it('passes on nothing of a run that nobody asks for any more', () => {
+  it('drops messages about a run that nobody is subscribed to any more', () => {
     const heard: string[] = [];
     socket.message.connect((_, message) => heard.push(message.type));
     socket.connect();
@@ -86,7 +86,7 @@ describe('EventSocket', () => {
     expect(FakeSocket.last.sent[1]).toEqual({ type: 'unsubscribe', run: 'r' });
   });
 
-  it('heeds nothing that a server of another protocol says, until one comes that it understands', () => {
+  it('ignores messages of a server with an incompatible protocol, until a compatible one responds', () => {
     const heard: string[] = [];
     socket.message.connect((_, message) => heard.push(message.type));
     socket.connect();

@@ -12,7 +12,7 @@ const alarm = (time: number, about = 'nan'): Alarm => ({
   time
 });
 
-it('tells once of what comes after the page was loaded', () => {
+it('reports each alarm that is raised after the page was loaded, once', () => {
   const watch = new AlarmWatch();
   const old = runInfo('old', { created: 10, alarms: [alarm(11)] });
   expect(watch.look([old])).toEqual([]);

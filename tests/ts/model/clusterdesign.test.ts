@@ -18,7 +18,7 @@ beforeEach(() => {
 });
 
 describe('tasks', () => {
-  it('are ranked as runs rank them, the chief first and ps last', () => {
+  it('are ranked as in runs, with the chief first and ps last', () => {
     draft.jobs = { ps: 1, zoo: 1, evaluator: 1, worker: 2, chief: 1 };
     expect(cluster.tasksOf(draft).map(({ task }) => task)).toEqual([
       'chief:0',
@@ -30,7 +30,7 @@ describe('tasks', () => {
     ]);
   });
 
-  it('are put on devices in the file in order of rank, whatever order they were drawn in', () => {
+  it('are written to the file in order of rank, in whatever order they were placed', () => {
     cluster.putTask(draft, 'ps:0', 'b', 'CPU');
     cluster.putTask(draft, 'worker:2', 'a', 'GPU:1');
     cluster.putTask(draft, 'worker:0', 'a', 'GPU:0');
@@ -38,19 +38,19 @@ describe('tasks', () => {
     expect(cluster.tasksOf(draft)[0]!.place).toBe(draft.tasks[0]);
   });
 
-  it('are drawn only on devices that are there', () => {
+  it('are drawn only on devices that exist', () => {
     cluster.putTask(draft, 'worker:0', 'a', 'GPU:7');
     cluster.putTask(draft, 'worker:1', 'c', 'CPU');
     cluster.putTask(draft, 'worker:2', 'b', 'CPU');
     expect(cluster.tasksOf(draft).map(({ isDrawn }) => isDrawn)).toEqual([false, false, true, false]);
   });
 
-  it('are no more than a job can have, and no fewer than none', () => {
+  it('are limited to the maximum number per job, and are none for a negative count', () => {
     draft.jobs = { worker: 1e12, ps: -3 };
     expect(cluster.tasksOf(draft)).toHaveLength(10_000);
   });
 
-  it('keep their cap on their device and lose it on another', () => {
+  it('keep their memory cap on the same device and lose it on another', () => {
     cluster.putTask(draft, 'worker:0', 'a', 'GPU:0');
     cluster.capTask(draft, 'worker:0', GIB);
     cluster.putTask(draft, 'worker:0', 'a', 'GPU:0');
@@ -63,13 +63,13 @@ describe('tasks', () => {
 });
 
 describe('a job', () => {
-  it('is laid out: workers on GPUs in turn, ps on CPUs', () => {
+  it('is distributed: workers over the GPUs in turn, ps over CPUs', () => {
     cluster.layOut(draft, 'worker');
     cluster.layOut(draft, 'ps');
     expect(places()).toEqual(['worker:0 a GPU:0', 'worker:1 a GPU:1', 'worker:2 a GPU:0', 'ps:0 a CPU']);
   });
 
-  it('is laid out on CPUs where there is no GPU, and nowhere without hosts', () => {
+  it('is distributed over CPUs if there is no GPU, and not at all without hosts', () => {
     cluster.changeHost(draft, 'a', { gpus: [] });
     cluster.layOut(draft, 'worker');
     expect(places()).toEqual(['worker:0 a CPU', 'worker:1 b CPU', 'worker:2 a CPU']);
@@ -84,7 +84,7 @@ describe('a job', () => {
     expect(places()).toEqual(['worker:0 b CPU', 'worker:1 b CPU', 'worker:2 b CPU']);
   });
 
-  it('takes places of tasks along when they go, and keeps those of others', () => {
+  it('loses the placements of removed tasks and keeps those of the others', () => {
     cluster.layOut(draft, 'worker');
     cluster.layOut(draft, 'ps');
     cluster.setCount(draft, 'worker', 1);
@@ -94,7 +94,7 @@ describe('a job', () => {
     expect(draft.jobs).toEqual({ worker: 1 });
   });
 
-  it('is renamed with its places', () => {
+  it('is renamed together with the placements of its tasks', () => {
     cluster.layOut(draft, 'worker');
     cluster.renameJob(draft, 'worker', 'chief');
     expect(Object.keys(draft.jobs)).toEqual(['chief', 'ps']);
@@ -112,7 +112,7 @@ describe('a host', () => {
     expect(cluster.addHost(draft)).toBe('host-1');
   });
 
-  it('keeps its tasks under another name, and loses those of GPUs that go', () => {
+  it('keeps its tasks when it is renamed, and loses those of removed GPUs', () => {
     cluster.putTask(draft, 'worker:0', 'a', 'GPU:0');
     cluster.putTask(draft, 'worker:1', 'a', 'GPU:1');
     cluster.changeHost(draft, 'a', { name: 'c', gpus: [GIB] });
@@ -121,7 +121,7 @@ describe('a host', () => {
     expect(places()).toEqual([]);
   });
 
-  it('is replaced by those of a running cluster', () => {
+  it('is replaced by the hosts of a running cluster', () => {
     const [live] = clusterInfo('digits').hosts;
     cluster.putTask(draft, 'worker:0', 'a', 'CPU');
     cluster.putTask(draft, 'worker:1', 'b', 'CPU');
@@ -133,7 +133,7 @@ describe('a host', () => {
   });
 });
 
-it('a running cluster is a design with its tasks where they are', () => {
+it('a running cluster is converted to a design with the placements of its tasks', () => {
   const [live] = clusterInfo('digits').hosts;
   const info = clusterInfo('digits', {
     hosts: [{ ...live!, gpus: [gpuInfo({ memory_bytes: GIB })] }],
@@ -163,7 +163,7 @@ it.each([
   ['résnet.dtf', 'r-snet'],
   ['---.dtf', ''],
   [`${'x'.repeat(70)}.dtf`, 'x'.repeat(64)]
-])('a cluster of the file %s is named %s', (path, name) => {
+])('the cluster of the file %s is named %s', (path, name) => {
   expect(cluster.clusterName(path)).toBe(name);
 });
 
@@ -175,7 +175,7 @@ it.each([
   ['2.5', null],
   ['10001', null],
   ['two', null]
-])('%j typed is %j tasks', (typed, count) => {
+])('%j is read as %j tasks', (typed, count) => {
   expect(cluster.readCount(typed)).toBe(count);
 });
 

@@ -5,7 +5,7 @@ import { tasksOf } from '../../../src/model/clusterdesign';
 import { hostGroups, tasksOfGroup } from '../../../src/model/clustergroups';
 import { emptyDesign } from '../../../src/model/designtext';
 
-/** Hosts of two GPUs, each with a worker, and one in the middle that has more cores. */
+/** Returns hosts with two GPUs and a worker on each. The host with the index `odd` has more cores. */
 function drawn(hosts: number, odd = -1): ClusterDesign {
   return {
     ...emptyDesign().cluster,
@@ -31,8 +31,8 @@ function byDevice(cluster: ClusterDesign) {
   return new Map(places);
 }
 
-describe('hosts that are alike', () => {
-  it('are one group, up to the one that is not', () => {
+describe('equal hosts', () => {
+  it('are one group, which ends at a different host', () => {
     const cluster = drawn(64, 40);
     const groups = hostGroups(cluster, byDevice(cluster));
     expect(groups.map(({ key, hosts }) => [key, hosts.length])).toEqual([
@@ -46,13 +46,13 @@ describe('hosts that are alike', () => {
     expect(second!.tasks).toHaveLength(40);
   });
 
-  it('are drawn one by one where there are few, or few are alike', () => {
+  it('are drawn one by one if there are few hosts, or few equal ones in a row', () => {
     expect(hostGroups(drawn(12), new Map())).toHaveLength(12);
     const cluster = drawn(13, 3);
     expect(hostGroups(cluster, byDevice(cluster)).map(({ hosts }) => hosts.length)).toEqual([1, 1, 1, 1, 9]);
   });
 
-  it('are not alike where another number of tasks is on them', () => {
+  it('are not equal if the numbers of their tasks differ', () => {
     const cluster = drawn(20);
     cluster.tasks.pop();
     cluster.jobs = { worker: 39 };

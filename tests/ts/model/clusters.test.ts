@@ -19,7 +19,7 @@ describe('ClustersModel', () => {
     return { clusters, seen };
   }
 
-  it('shows what the socket tells, and templates that are not running', async () => {
+  it('shows the clusters from the socket, and templates that are not running', async () => {
     const { clusters } = make(() => [
       { name: 'digits', request: {} },
       { name: 'big', request: { kind: 'local' } }
@@ -31,7 +31,7 @@ describe('ClustersModel', () => {
     expect(clusters.idleTemplates.map(template => template.name)).toEqual(['big']);
   });
 
-  it('keeps a cluster as a template with what it was started with and the jobs it has now', async () => {
+  it('saves a cluster as a template with its original options and its current jobs', async () => {
     const { clusters, seen } = make(({ method }) => (method === 'GET' ? [] : clusterInfo('digits')));
     await clusters.start({ name: 'digits', kind: 'local', jobs: { worker: 2 }, options: { hosts: 2 } });
     await clusters.keepCluster(clusterInfo('digits', { jobs: { worker: 4 } }));

@@ -18,7 +18,7 @@ function design(graph = chain([layer('a'), layer('b'), layer('c', 'Dropout')])):
 const as = (layer: string, planned: string[], actual = planned) => ({ layer, planned, actual });
 
 describe('compare', () => {
-  it('holds the plan of a run against the drawing, which may have changed since', () => {
+  it('compares the plan of a run with the drawing, which may have changed since', () => {
     const drawn = design();
     place(drawn, ['a'], ONE);
     split(drawn, ['b'], [ONE, TWO]);
@@ -35,7 +35,7 @@ describe('compare', () => {
     expect(compare([as('a', [ONE], [TWO]), ran[1]!, ran[2]!], drawn).elsewhere).toBe(1);
   });
 
-  it('knows a container that is placed as a whole, and the replicas of a layer', () => {
+  it('supports containers that are placed as a whole, and replicas of layers', () => {
     const drawn = design(blocks(1));
     drawn.placement.devices = { stem: ONE, block_0: ONE, 'block_0/down': TWO, head: TWO };
     const ran = [
@@ -51,7 +51,7 @@ describe('compare', () => {
     expect(compare([as('stem', [ONE, THREE])], drawn).otherwise).toBe(0);
   });
 
-  it('sees that a run was of another model', () => {
+  it('detects that a run had a different model', () => {
     const drawn = design();
     place(drawn, ['a', 'b', 'c'], ONE);
     const other = compare([as('a', [ONE]), as('z', [ONE])], drawn);
@@ -62,7 +62,7 @@ describe('compare', () => {
 });
 
 describe('comparableRuns', () => {
-  it('are the pipelines that took a step, those of the cluster or the model apart', () => {
+  it('are pipelines that have taken a step, with those of the cluster or the model separate', () => {
     const pipeline = (id: string, change: Partial<Parameters<typeof runInfo>[1]> = {}) =>
       runInfo(id, { strategy: 'pipeline', cluster: 'other', ...change });
     const progress = { done: 0, total: 0, unit: '', epoch: 0, epochs: 0 };

@@ -24,7 +24,7 @@ describe('DesignModel', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it('writes each edit as one step, and undoes to the beginning', () => {
+  it('writes each edit as one undo step, and can undo all of them', () => {
     const { text, model } = open();
     const sources = [text.sharedModel.getSource()];
     for (const count of [3, 4, 5]) {
@@ -49,7 +49,7 @@ describe('DesignModel', () => {
     expect(model.undoLabel).toBe('Have 3 workers');
   });
 
-  it('keeps what belongs to the picture without a step that undo would take back', () => {
+  it('saves changes of the drawing without an undo step', () => {
     const { text, model } = open();
     model.edit('Name', draft => {
       draft.cluster.name = 'digits';
@@ -68,7 +68,7 @@ describe('DesignModel', () => {
     expect(model.design.drawing).toEqual({ folded: ['block'] });
   });
 
-  it('says so when what was done cannot be undone any more', () => {
+  it('signals a change when the undo history is cleared', () => {
     const { text, model } = open();
     model.edit('Name', draft => {
       draft.cluster.name = 'digits';
@@ -80,7 +80,7 @@ describe('DesignModel', () => {
     expect(model.canUndo).toBe(false);
   });
 
-  it('changes nothing for an edit that changes nothing', () => {
+  it('writes nothing for an edit without an effect', () => {
     const { text, model } = open();
     model.edit('Nothing', draft => {
       draft.cluster.kind = 'local';
@@ -89,7 +89,7 @@ describe('DesignModel', () => {
     expect(text.dirty).toBe(false);
   });
 
-  it('never changes the design that it has given out', () => {
+  it('never changes a design that it has returned', () => {
     const { model } = open();
     const before = model.design;
     model.edit('Add ps', draft => {
@@ -99,7 +99,7 @@ describe('DesignModel', () => {
     expect(model.design.cluster.jobs).toEqual({ worker: 2, ps: 1 });
   });
 
-  it('follows the text, keeps the last design while it is broken, and edits none of it', () => {
+  it('follows the text, and keeps the last design, without edits, while the text is invalid', () => {
     const { text, model } = open();
     const changed = vi.fn();
     model.changed.connect(changed);
@@ -118,7 +118,7 @@ describe('DesignModel', () => {
     expect(changed).toHaveBeenCalledTimes(3);
   });
 
-  it('does not edit a document that may not be written', () => {
+  it('does not edit a read-only document', () => {
     const { text } = open();
     let writable = false;
     const model = new DesignModel(text, { checkDesign: () => Promise.resolve(report()) }, () => !writable);
@@ -133,7 +133,7 @@ describe('DesignModel', () => {
     expect(model.design.cluster.name).toBe('digits');
   });
 
-  it('takes an empty file for an empty design', () => {
+  it('reads an empty file as an empty design', () => {
     const { text, model } = open('');
     expect(model.error).toBeNull();
     model.edit('Name', draft => {
@@ -142,7 +142,7 @@ describe('DesignModel', () => {
     expect(text.sharedModel.getSource()).toBe(writeDesign(model.design));
   });
 
-  it('asks the server once for several edits, with the text, and keeps the newest answer', async () => {
+  it('has the server check the text once after several edits, and keeps the latest report', async () => {
     const { text, model, checkDesign } = open(undefined, sent => report({ devices: { 'worker:0': sent } }));
     for (const name of ['a', 'b', 'c']) {
       model.edit('Name', draft => {
@@ -155,7 +155,7 @@ describe('DesignModel', () => {
     expect(model.report?.devices['worker:0']).toBe(text.sharedModel.getSource());
   });
 
-  it('forgets an answer to what the design is no more', async () => {
+  it('ignores a report about an outdated design', async () => {
     const { model, checkDesign } = open();
     let answer = (_: DesignReport) => undefined as void;
     checkDesign.mockImplementationOnce(() => new Promise(resolve => (answer = resolve)));
@@ -168,7 +168,7 @@ describe('DesignModel', () => {
     expect(model.report?.problems).toEqual([]);
   });
 
-  it('is not editable while the server says that something would be lost', async () => {
+  it('is not editable while the server reports that an edit would lose data', async () => {
     const problem = { field: 'cluster', message: 'A key appears once', level: 'error', line: 3, column: 5 };
     const { model } = open(undefined, () => report({ problems: [problem] }));
     await settle();
@@ -176,7 +176,7 @@ describe('DesignModel', () => {
     expect(model.canEdit).toBe(false);
   });
 
-  it('takes an older version as the server reads it, and writes this one with the first edit', async () => {
+  it('reads an older version as converted by the server, and writes the current one at the first edit', async () => {
     const older = '{"name": "digits", "kind": "local", "jobs": {"worker": 3}}';
     const design = emptyDesign();
     design.cluster = { ...design.cluster, name: 'digits', jobs: { worker: 3 } };
@@ -195,14 +195,14 @@ describe('DesignModel', () => {
     expect(model.design).toEqual(design);
   });
 
-  it('says when the server cannot be asked', async () => {
+  it('reports when the server cannot be reached', async () => {
     const { model, checkDesign } = open();
     checkDesign.mockRejectedValueOnce(new Error('502 Bad Gateway'));
     await settle();
     expect(model.checkFailure).toBe('502 Bad Gateway');
   });
 
-  it('lets go of the text', async () => {
+  it('does not follow the text after it is disposed', async () => {
     const { text, model, checkDesign } = open();
     model.dispose();
     text.sharedModel.setSource('{}');

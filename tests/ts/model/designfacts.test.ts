@@ -12,7 +12,7 @@ function drawn(device: string, batch: number) {
   return design;
 }
 
-it('has what designs say beside each other, and what differs', () => {
+it('compares designs side by side, and marks differences', () => {
   const lines = new Map(compareDesigns([drawn('CPU', 64), null, drawn('GPU', 64)]).map(line => [line.column, line]));
   expect(lines.get('cluster.hosts.lab')).toEqual({
     column: 'cluster.hosts.lab',
@@ -28,7 +28,7 @@ it('has what designs say beside each other, and what differs', () => {
   expect(compareDesigns([null, drawn('CPU', 64)]).some(line => line.differs)).toBe(false);
 });
 
-it('says of a cluster alone nothing of a training', () => {
+it('has nothing about training for a design with only a cluster', () => {
   const design = emptyDesign();
   const columns = compareDesigns([design, design]).map(({ column }) => column);
   expect(columns).toEqual(['cluster.kind', 'cluster.jobs.worker']);

@@ -15,7 +15,7 @@ function errorOf(source: string): DesignError {
 }
 
 describe('readDesign', () => {
-  it('fills in what is left out, each design its own', () => {
+  it('fills in defaults, which designs do not share', () => {
     const first = readDesign('{"version": 1, "cluster": {"jobs": {"ps": 1, "worker": 3}}}');
     expect(first.cluster).toEqual({
       name: '',
@@ -30,7 +30,7 @@ describe('readDesign', () => {
     expect(emptyDesign().cluster.hosts).toEqual([]);
   });
 
-  it('names the place of what is no JSON', () => {
+  it('names the position of invalid JSON', () => {
     const error = errorOf('{\n  "version": 1,\n  "cluster": {"jobs" 3}\n}\n');
     expect([error.line, error.column]).toEqual([3, 22]);
     expect(error.message).toMatch(/^This is not JSON: /);
@@ -48,47 +48,47 @@ describe('readDesign', () => {
     ['{"cluster": {"tasks": [{"job": "worker", "index": 0}]}}', 1, 24, /The key "host" is missing/],
     ['{"cluster": {"hosts": [{"name": "a", "constructor": 1}]}}', 1, 53, /no key "constructor"/],
     ['[]', 1, 1, /The file must be an object, got \[\]/]
-  ])('names the rule, the value and the place: %s', (source, line, column, message) => {
+  ])('names the rule, the value and the position: %s', (source, line, column, message) => {
     const error = errorOf(source);
     expect(error.message).toMatch(message);
     expect([error.line, error.column]).toEqual([line, column]);
   });
 
-  it('refuses other versions', () => {
+  it('rejects newer versions', () => {
     expect(errorOf('{\n  "version": 99\n}').message).toMatch(/version 99, .*newer/);
     expect(errorOf('{\n  "version": 99\n}').line).toBe(2);
   });
 });
 
-it('reads a graph from before inputs were drawn', () => {
+it('reads a graph of an older version, without inputs', () => {
   const plain = JSON.parse(readFileSync('tests/designs/design.dtf', 'utf-8')) as { model: { graph: object } };
   Reflect.deleteProperty(plain.model.graph, 'inputs');
   expect(readDesign(JSON.stringify(plain)).model?.graph.inputs).toEqual([]);
 });
 
-describe('a design that was read before', () => {
+describe('readDesign with the previous design', () => {
   const text = readFileSync('tests/designs/design.dtf', 'utf-8');
   const before = readDesign(text);
 
-  it('keeps its graph where the text has it, and everything else is read', () => {
+  it('reuses its graph if the text has the same one, and reads the rest', () => {
     const after = readDesign(text.replace('"batch_size": 128', '"batch_size": 256'), before);
     expect(after.run.batch_size).toBe(256);
     expect(after.model?.graph).toBe(before.model?.graph);
     expect(after).toEqual({ ...before, run: { ...before.run, batch_size: 256 } });
   });
 
-  it('has another graph where the text has another', () => {
+  it('reads a graph that differs', () => {
     const after = readDesign(text.replace('"flops": 2570', '"flops": 1'), before);
     expect(after.model?.graph.layers[1]?.flops).toBe(1);
   });
 
-  it('is not taken for one that has the graph elsewhere', () => {
+  it('does not confuse a graph in another field with it', () => {
     const graph = JSON.parse(text) as { model: { graph: object } };
     const other = { ...emptyDesign(), drawing: { graph: graph.model.graph } };
     expect(readDesign(writeDesign(other), before)).toEqual(other);
   });
 
-  it('is no help with what is wrong: the place is found', () => {
+  it('reports the position of an error', () => {
     const broken = text.replace('"epochs": 3', '"epochs": "three"');
     let error: unknown;
     try {
@@ -100,7 +100,7 @@ describe('a design that was read before', () => {
     expect(broken.split('\n')[(error as DesignError).line - 1]).toContain('"three"');
   });
 
-  it('is written with its graph replaced', () => {
+  it('reads a design that was written with another graph', () => {
     const draft = draftOf(before);
     draft.model!.source.variable = 'other';
     draft.model!.graph = {
@@ -118,14 +118,14 @@ describe('a design that was read before', () => {
 });
 
 describe('writeDesign', () => {
-  it('is read as what was written', () => {
+  it('writes text that is read as the same design', () => {
     const design = emptyDesign();
     design.placement.devices['encoder/dense'] = '/job:worker/task:1/device:CPU:0';
     design.cluster.tasks.push({ job: 'worker', index: 1, host: 'ü "a"', device: 'GPU:0', memory_bytes: 2 ** 33 });
     expect(readDesign(writeDesign(design))).toEqual(design);
   });
 
-  it('keeps a text that Python wrote, to the byte', () => {
+  it('reproduces a text written by Python, byte for byte', () => {
     const text = readFileSync('tests/designs/design.dtf', 'utf-8');
     expect(writeDesign(readDesign(text))).toBe(text);
   });
@@ -148,7 +148,7 @@ describe('change', () => {
     ['aaaa', 'aa', { start: 2, end: 4, text: '' }],
     ['', 'new', { start: 0, end: 0, text: 'new' }],
     ['x😀y', 'x😁y', { start: 1, end: 3, text: '😁' }], // the same high surrogate
-    ['x\u{1f600}y', 'x\u{1fa00}y', { start: 1, end: 3, text: '\u{1fa00}' }] // the same low one
+    ['x\u{1f600}y', 'x\u{1fa00}y', { start: 1, end: 3, text: '\u{1fa00}' }] // the same low surrogate
   ])('from %j to %j', (before, after, expected) => {
     const found = change(before, after);
     expect(found).toEqual(expected);

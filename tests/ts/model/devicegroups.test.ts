@@ -21,12 +21,12 @@ function load(device: string, gibibytes: number, problem = ''): [string, DeviceL
 }
 
 describe('foldedDevices', () => {
-  it('leaves few devices as they are', () => {
+  it('does not group few devices', () => {
     const few = devices({ worker: 24 });
     expect(foldedDevices(few, new Map(), new Map())).toEqual({ single: few, ranges: [] });
   });
 
-  it('sums up many in ranges of one job', () => {
+  it('groups many devices in ranges of one job', () => {
     const many = devices({ chief: 1, worker: 511 });
     const counts = new Map(many.map(({ device }) => [device, 2]));
     const loads = new Map(many.map(({ device }, index) => load(device, index < 100 ? 1.9 : 2.1)));
@@ -43,7 +43,7 @@ describe('foldedDevices', () => {
     expect(ranges.reduce((sum, { choices }) => sum + choices.length, 0)).toBe(512);
   });
 
-  it('shows those with a problem first, then those that are far from the others, and none of them twice', () => {
+  it('shows devices with a problem first, then outliers, and none of them twice', () => {
     const many = devices({ worker: 64 });
     const loads = new Map(
       many.map(({ device }, index) => load(device, index === 3 ? 7 : 2, index === 40 ? 'too large' : ''))
@@ -53,7 +53,7 @@ describe('foldedDevices', () => {
     expect(ranges.map(({ name }) => name)).toEqual(['worker:0–2, 4–31', 'worker:32–39, 41–63']);
   });
 
-  it('counts the problems of ranges where very many have one', () => {
+  it('counts the problems in each range if very many devices have one', () => {
     const many = devices({ worker: 64 });
     const loads = new Map(many.map(({ device }) => load(device, 9, 'too large')));
     const { single, ranges } = foldedDevices(many, loads, new Map());
@@ -61,7 +61,7 @@ describe('foldedDevices', () => {
     expect(ranges.map(({ problems }) => problems)).toEqual([24, 32]);
   });
 
-  it('says nothing of memory that is not predicted', () => {
+  it('has no memory if none is predicted', () => {
     const { ranges } = foldedDevices(devices({ worker: 40 }), new Map(), new Map());
     expect(ranges[0]).toMatchObject({ memory: null, fraction: null, layers: 0 });
   });
@@ -77,14 +77,14 @@ describe('busyRows', () => {
   });
   const named = (count: number) => Array.from({ length: count }, (_, task) => `/job:worker/task:${task}/device:CPU:0`);
 
-  it('tells how many of the devices of a row are busy in each part of a step', () => {
+  it('returns the fraction of busy devices in each row and part of a step', () => {
     const rows = busyRows([slot(0, 0, 2), slot(1, 1, 1), slot(3, 0.5, 1)], named(4), 4, { rows: 2, columns: 4 });
     expect(rows.map(({ name }) => name)).toEqual(['worker:0–1', 'worker:2–3']);
     expect([...rows[0]!.busy]).toEqual([0.5, 1, 0, 0]);
     expect([...rows[1]!.busy]).toEqual([0.25, 0.25, 0, 0]);
   });
 
-  it('has as many rows as asked for at most, and all devices in them', () => {
+  it('has at most the requested number of rows, with all devices', () => {
     const rows = busyRows([slot(511, 3, 1)], named(512), 4, { rows: 24, columns: 8 });
     expect(rows.length).toBeLessThanOrEqual(24);
     expect(rows.reduce((sum, { devices }) => sum + devices, 0)).toBe(512);

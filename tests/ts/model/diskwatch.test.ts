@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from 'vitest';
 
 import { DiskWatch } from '../../../src/model/diskwatch';
 
-/** A document of which the disk has `onDisk`, and the page what was read last. */
+/** Returns a watched document, whose file changes when the time in `disk` is set. */
 function watched(change: { dirty?: boolean; collaborative?: boolean } = {}) {
   const disk = { time: '1' };
   const owner = {};
@@ -32,7 +32,7 @@ function watched(change: { dirty?: boolean; collaborative?: boolean } = {}) {
 }
 
 describe('DiskWatch', () => {
-  it('reads a document again that has no changes of its own', async () => {
+  it('reloads a document without unsaved changes', async () => {
     const { watch, context, disk } = watched();
     await watch.look();
     expect(context.revert).not.toHaveBeenCalled();
@@ -42,7 +42,7 @@ describe('DiskWatch', () => {
     expect(watch.hasChanged).toBe(false);
   });
 
-  it('says so where something would be lost, until it is saved', async () => {
+  it('reports a change of a document with unsaved changes, until it is saved', async () => {
     const { watch, context, disk, save } = watched({ dirty: true });
     const changed = vi.fn();
     watch.changed.connect(changed);
@@ -56,7 +56,7 @@ describe('DiskWatch', () => {
     expect(watch.hasChanged).toBe(false);
   });
 
-  it('takes nothing for a change that was seen while the document was saved', async () => {
+  it('does not take a save for a change', async () => {
     const { watch, context, get, save } = watched();
     get.mockImplementationOnce(() => {
       save('2');
@@ -67,7 +67,7 @@ describe('DiskWatch', () => {
     expect(watch.hasChanged).toBe(false);
   });
 
-  it('leaves shared documents to the server, and survives one that does not respond', async () => {
+  it('leaves shared documents to the server, and ignores a server that does not respond', async () => {
     const shared = watched({ collaborative: true });
     await shared.watch.look();
     expect(shared.get).not.toHaveBeenCalled();

@@ -5,10 +5,10 @@ import { openAtFirst, treeOf } from '../../../src/model/layergraph';
 import { blocks, chain, layer } from '../graphs';
 
 const few = treeOf(chain([layer('stem'), layer('block/up'), layer('block/down'), layer('head')]));
-const many = treeOf(blocks(40)); // a repeat that is folded at first
+const many = treeOf(blocks(40)); // with a repeat that is folded at first
 
-describe('what is folded', () => {
-  it('says nothing of what is as at first', () => {
+describe('the folds of a drawing', () => {
+  it('are empty for the initial state', () => {
     expect(openIn(few, {})).toEqual(openAtFirst(few));
     expect(withFolds({}, few, openAtFirst(few))).toEqual({});
     expect(withFolds({ folded: ['block'] }, few, openAtFirst(few))).toEqual({});
@@ -17,7 +17,7 @@ describe('what is folded', () => {
   it.each([
     [few, ['block'], []],
     [many, [], [...many.nodes.values()].filter(node => node.kind === 'repeat').map(node => node.id)]
-  ])('is the same when the design is opened again', (tree, folded, unfolded) => {
+  ])('are restored when the design is opened again', (tree, folded, unfolded) => {
     const open = openAtFirst(tree);
     folded.forEach(id => expect(open.delete(id)).toBe(true));
     unfolded.forEach(id => open.add(id));
@@ -35,7 +35,7 @@ describe('what is folded', () => {
     [{ folded: ['gone'], unfolded: ['gone', 'stem'] }], // of an earlier model; a layer has nothing to unfold
     [{ folded: [''] }], // the model itself
     [{ folded: 'block', unfolded: [1, null] }]
-  ])('passes over what cannot be: %j', drawing => {
+  ])('ignore invalid entries: %j', drawing => {
     expect(openIn(few, drawing)).toEqual(openAtFirst(few));
   });
 });

@@ -5,8 +5,8 @@ import { ForecastModel, settingsOf, tasksUpTo, WAYS } from '../../../src/model/f
 import { barsOf, countsOf, curveOf, longestStep, nearestCount, textOf } from '../../../src/model/forecasttable';
 import { forecastOf, forecastPoint } from '../fixtures';
 
-describe('what is asked of the server', () => {
-  it('is a forecast of each way over powers of two, up to a number that need be none', () => {
+describe('the requests to the server', () => {
+  it('ask for each strategy and for powers of two tasks, up to any number', () => {
     expect(tasksUpTo(64)).toEqual([1, 2, 4, 8, 16, 32, 64]);
     expect(tasksUpTo(6)).toEqual([1, 2, 4, 6]);
     const { choices } = new ForecastModel(() => Promise.resolve([]));
@@ -29,7 +29,7 @@ describe('ForecastModel', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it('asks once for what was chosen last, and gives up what was asked before', async () => {
+  it('sends one request for the latest choices, and aborts earlier requests', async () => {
     const signals: AbortSignal[] = [];
     const asked: ForecastSettings[][] = [];
     const answers: ((found: Forecast[]) => void)[] = [];
@@ -52,7 +52,7 @@ describe('ForecastModel', () => {
     expect(model.isAsking).toBe(false);
   });
 
-  it('says why there is none, and always has one way chosen', async () => {
+  it('reports why there is no forecast, and always has a strategy selected', async () => {
     const model = new ForecastModel(() => Promise.reject(new Error('too few steps')), WAYS.slice(1, 2));
     expect(model.choices.ways).toEqual(['ring']);
     model.choose({ ways: [] });
@@ -63,7 +63,7 @@ describe('ForecastModel', () => {
   });
 });
 
-describe('a forecast as it is drawn', () => {
+describe('a drawn forecast', () => {
   const forecast = forecastOf('ring', [
     forecastPoint(1, 100),
     forecastPoint(8, 700),
@@ -71,7 +71,7 @@ describe('a forecast as it is drawn', () => {
     forecastPoint(128, 0, { problem: 'more tasks than examples' })
   ]);
 
-  it('is a curve of what would work, and points of what would not', () => {
+  it('has a curve for settings that would work, and points for those that would not', () => {
     expect([...curveOf(forecast, true).x]).toEqual([1, 8]);
     expect([...curveOf(forecast, true).linear]).toEqual([100, 800]);
     expect([...curveOf(forecast, false).y]).toEqual([900]);
@@ -80,7 +80,7 @@ describe('a forecast as it is drawn', () => {
     expect(nearestCount([1, 2, 8, 64], Infinity)).toBe(64);
   });
 
-  it('has bars that end with one another, the hidden exchange within the compute', () => {
+  it('has consecutive bars, with the hidden exchange within the compute', () => {
     const parts = { input_s: 1, compute_s: 4, hidden_s: 2, exposed_s: 3, update_s: 0, idle_s: 2 };
     expect(barsOf(parts, 20)).toEqual([
       { part: 'input_s', start: 0, end: 0.05 },
@@ -92,7 +92,7 @@ describe('a forecast as it is drawn', () => {
     expect(longestStep(forecast.points)).toBe(0.1);
   });
 
-  it('is a table in plain numbers', () => {
+  it('can be copied as a table of plain numbers', () => {
     const [head, first] = textOf([forecast]).split('\n');
     expect(head!.split('\t').slice(0, 3)).toEqual(['strategy', 'tasks', 'examples_per_second']);
     expect(first!.split('\t').slice(0, 6)).toEqual(['ring', '1', '100', '80', '120', '100']);

@@ -20,7 +20,7 @@ function histogram(step: number, low: number, high: number, counts: number[]): H
 }
 
 describe('heatMap', () => {
-  it('puts histograms of other limits over common rows, each as shares of its own', () => {
+  it('maps histograms with different limits to common rows, as fractions of each histogram', () => {
     const map = heatMap([histogram(0, 0, 4, [1, 1, 1, 1]), histogram(5, 0, 2, [30, 10])], 4)!;
     expect([map.low, map.high, map.steps]).toEqual([0, 4, [0, 5]]);
     expect([...map.shares.subarray(0, 4)]).toEqual([0.25, 0.25, 0.25, 0.25]);
@@ -33,7 +33,7 @@ describe('heatMap', () => {
     expect([...map.shares]).toEqual([0.25, 0.25, 0.25, 0.25]);
   });
 
-  it('has a place for one value, and an empty column where nothing is finite', () => {
+  it('shows a single value, and an empty column if no value is finite', () => {
     const map = heatMap([histogram(0, 3, 3, [5]), histogram(1, 0, 0, [])], 4)!;
     expect(map.low).toBeLessThan(3);
     expect([...map.shares].filter(share => share > 0)).toEqual([1]);

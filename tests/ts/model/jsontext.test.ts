@@ -4,12 +4,12 @@ import { expect, it } from 'vitest';
 
 import { writeJson } from '../../../src/model/jsontext';
 
-it('writes what Python writes, to the byte', () => {
+it('writes the same as Python, byte for byte', () => {
   const text = readFileSync('tests/designs/forms.dtf', 'utf-8');
   expect(writeJson(JSON.parse(text))).toBe(text);
 });
 
-it('leaves out what is not defined', () => {
+it('omits undefined values', () => {
   expect(writeJson({ a: undefined, b: { c: undefined }, d: [{ e: undefined }] })).toBe(
     '{\n  "b": {},\n  "d": [\n    {}\n  ]\n}\n'
   );

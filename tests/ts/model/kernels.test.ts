@@ -5,7 +5,7 @@ import { KernelModels } from '../../../src/model/kernels';
 
 const model = { name: 'model', kind: 'model', type: 'Sequential', parameters: 23 };
 
-/** Sessions of notebooks; what the kernel of each answers, null for one that never does. */
+/** Returns sessions of notebooks. `answers` has the reply of each kernel, null if it never replies. */
 function sessionsOf(answers: Record<string, object | null>) {
   const dispose = vi.fn();
   const requestExecute = vi.fn();
@@ -33,14 +33,14 @@ const ok = (data: unknown) => ({ status: 'ok', data: { 'application/json': data 
 const signal = () => new AbortController().signal;
 
 describe('KernelModels', () => {
-  it('lists the models of the kernels that answer in time', async () => {
+  it('lists the models of the kernels that reply in time', async () => {
     const failed = { status: 'error', ename: 'ModuleNotFoundError', evalue: 'no' };
     const { manager, dispose } = sessionsOf({ 'a.ipynb': ok([model]), 'busy.ipynb': null, 'r.ipynb': failed });
     expect(await new KernelModels(manager, 20).variables(signal())).toEqual([{ ...model, path: 'a.ipynb' }]);
     expect(dispose).toHaveBeenCalled();
   });
 
-  it('asks beside an empty cell, with the name as text', async () => {
+  it('evaluates an expression without running code, with the name as a string', async () => {
     const { manager, requestExecute } = sessionsOf({ 'a.ipynb': ok({ layers: [] }) });
     await new KernelModels(manager).describe({ path: 'a.ipynb', name: 'model' }, signal());
     const request = requestExecute.mock.calls[0]![0] as { code: string; user_expressions: { dtf: string } };
@@ -48,7 +48,7 @@ describe('KernelModels', () => {
     expect(request.user_expressions.dtf).toMatch(/\.describe\("model", call=False\)$/);
   });
 
-  it('has a function called only where a person has chosen it', async () => {
+  it('calls a function only if the user has chosen it', async () => {
     const { manager, requestExecute } = sessionsOf({ 'a.ipynb': ok({}), 'b.ipynb': ok({}) });
     const kernels = new KernelModels(manager);
     const [one, other] = ['a.ipynb', 'b.ipynb'].map(path => ({ path, name: 'make' }));
@@ -71,14 +71,14 @@ describe('KernelModels', () => {
     ]);
   });
 
-  it('rejects with what the kernel says, and where there is none', async () => {
+  it('rejects with the error of the kernel, or if there is no kernel', async () => {
     const { manager } = sessionsOf({ 'a.ipynb': { status: 'error', ename: 'InvalidInput', evalue: 'no model' } });
     const kernels = new KernelModels(manager);
     await expect(kernels.describe({ path: 'a.ipynb', name: 'x' }, signal())).rejects.toThrow('InvalidInput: no model');
     await expect(kernels.describe({ path: 'b.ipynb', name: 'x' }, signal())).rejects.toThrow('no running kernel');
   });
 
-  it('ends when nobody waits for it', async () => {
+  it('can be cancelled', async () => {
     const { manager, dispose } = sessionsOf({ 'busy.ipynb': null });
     const ended = new AbortController();
     const asked = new KernelModels(manager).describe({ path: 'busy.ipynb', name: 'x' }, ended.signal);

@@ -31,13 +31,13 @@ it.each([
   expect(moved(DEVICES, at, key)).toBe(to);
 });
 
-it('has nowhere to go without devices', () => {
+it('does not move without devices', () => {
   for (const key of ['ArrowDown', 'ArrowUp', 'ArrowRight', 'ArrowLeft', 'Home', 'End']) {
     expect(moved([], -1, key)).toBe(-1);
   }
 });
 
-it('knows a device by its number', () => {
+it('returns the number of a device', () => {
   expect(deviceNumber(DEVICES, 'c', 'GPU:0')).toBe(5);
   expect(deviceNumber(DEVICES, 'c', 'GPU:7')).toBe(-1);
 });

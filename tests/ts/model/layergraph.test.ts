@@ -16,21 +16,21 @@ import { blocks, chain, layer } from '../graphs';
 const names = (nodes: readonly { name: string }[]) => nodes.map(node => node.name);
 
 describe('treeOf', () => {
-  it('makes blocks of the paths', () => {
+  it('makes blocks from the paths', () => {
     const tree = treeOf(chain([layer('a'), layer('enc/x', 'Conv2D'), layer('enc/y'), layer('z', 'Dense', 9)]));
     expect(names(tree.root.children)).toEqual(['a', 'enc', 'z']);
     expect(names(tree.nodes.get('enc')!.children)).toEqual(['x', 'y']);
     expect(tree.leaves.map(node => node.id)).toEqual(['a', 'enc/x', 'enc/y', 'z']);
   });
 
-  it('folds blocks that are built alike into one node', () => {
+  it('folds blocks with the same structure into one node', () => {
     const tree = treeOf(blocks(12));
     expect(names(tree.root.children)).toEqual(['stem', 'block_0 … block_11', 'head']);
     const repeat = tree.root.children[1]!;
     expect([repeat.kind, timesOf(repeat), repeat.layers.length]).toEqual(['repeat', 12, 36]);
   });
 
-  it('folds a pattern of layers that repeats without blocks', () => {
+  it('folds a repeating pattern of layers without blocks', () => {
     const flat = Array.from({ length: 5 }, (_, i) => [layer(`conv_${i}`, 'Conv2D'), layer(`norm_${i}`, 'Norm')]).flat();
     const tree = treeOf(chain([layer('in', 'Embedding'), ...flat]));
     expect(names(tree.root.children)).toEqual(['in', 'conv_0 … norm_4']);
@@ -39,7 +39,7 @@ describe('treeOf', () => {
     );
   });
 
-  it('never has more than 40 children to a node, whatever the model', () => {
+  it('never has more than 40 children per node, whatever the model', () => {
     const kinds = Array.from({ length: 10_000 }, (_, i) => layer(`layer_${i}`, `Kind${i % 997}`));
     const tree = treeOf(chain(kinds));
     expect(Math.max(...[...tree.nodes.values()].map(node => node.children.length))).toBeLessThanOrEqual(40);
@@ -49,7 +49,7 @@ describe('treeOf', () => {
     expect(timesOf(repeated.root.children[1]!)).toBe(3000);
   });
 
-  it('keeps a layer that holds others as the first in its block', () => {
+  it('keeps a layer that contains others as the first in its block', () => {
     const tree = treeOf(chain([layer('attention', 'Mine'), layer('attention/query')]));
     const block = tree.nodes.get('attention')!;
     expect(block.children.map(node => [node.id, node.kind])).toEqual([
@@ -58,7 +58,7 @@ describe('treeOf', () => {
     ]);
   });
 
-  it('gives every node an id of its own', () => {
+  it('gives every node a unique id', () => {
     const tree = treeOf(blocks(200));
     const ids: string[] = [];
     const visit = (node: typeof tree.root) => {
@@ -70,15 +70,15 @@ describe('treeOf', () => {
   });
 });
 
-describe('what is open', () => {
-  it('is all of a small model, and little of a large one', () => {
+describe('the open nodes', () => {
+  it('are all nodes of a small model, and few of a large one', () => {
     const small = treeOf(blocks(4));
     expect(shownNodes(small, openAtFirst(small)).filter(node => node.kind === 'layer')).toHaveLength(14);
     const large = treeOf(blocks(3000));
     expect(shownNodes(large, openAtFirst(large)).length).toBeLessThanOrEqual(200);
   });
 
-  it('can be everything, as far as it can be drawn', () => {
+  it('can be all nodes, up to the number that can be drawn', () => {
     const tree = treeOf(blocks(4));
     const all = openAll(tree, 1500);
     expect(all.complete).toBe(true);
@@ -87,7 +87,7 @@ describe('what is open', () => {
     expect(large.complete).toBe(false);
   });
 
-  it('is unfolded down to a layer', () => {
+  it('are extended to show a layer', () => {
     const tree = treeOf(blocks(12));
     const folded = new Set([tree.root.id]);
     expect(names(shownNodes(tree, folded))).not.toContain('drop');
@@ -96,7 +96,7 @@ describe('what is open', () => {
     expect(shownNodes(tree, open).map(node => node.id)).not.toContain('block_8/drop');
   });
 
-  it('stands for every layer', () => {
+  it('represent every layer', () => {
     const tree = treeOf(blocks(12));
     const stands = standsFor(tree, new Set([tree.root.id]));
     expect(new Set(stands.map(node => node.name))).toEqual(new Set(['stem', 'block_0 … block_11', 'head']));
@@ -115,7 +115,7 @@ describe('pathBetween', () => {
     ].map(([source, target]) => ({ source: source!, target: target!, bytes: 1 }))
   };
 
-  it('has every layer on the way, in either direction', () => {
+  it('returns every layer on the path, in either direction', () => {
     const tree = treeOf(diamond);
     expect(pathBetween(tree, 0, 3)).toEqual([0, 1, 2, 3]);
     expect(pathBetween(tree, 3, 0)).toEqual([0, 1, 2, 3]);
@@ -124,7 +124,7 @@ describe('pathBetween', () => {
 });
 
 describe('findLayers', () => {
-  it('looks at names and classes', () => {
+  it('searches names and classes', () => {
     const tree = treeOf(blocks(2));
     expect(findLayers(tree, 'DROP').map(node => node.id)).toEqual(['block_0/drop', 'block_1/drop']);
     expect(findLayers(tree, 'embedding').map(node => node.id)).toEqual(['stem']);

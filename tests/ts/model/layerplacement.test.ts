@@ -16,7 +16,7 @@ function design(): Design {
 }
 
 describe('placing', () => {
-  it('puts, splits, joins and takes away; a layer is in one place', () => {
+  it('places, splits, unsplits and unplaces layers', () => {
     const draft = design();
     places.place(draft, ['a', 'b'], ONE);
     expect(draft.placement).toEqual({ devices: { a: ONE, b: ONE }, splits: {}, pinned: ['a', 'b'] });
@@ -31,7 +31,7 @@ describe('placing', () => {
     expect(draft.placement.pinned).toEqual([]);
   });
 
-  it('knows containers that are placed as a whole, and takes one layer out of them', () => {
+  it('supports containers that are placed as a whole, and unplaces one of their layers', () => {
     const draft = { ...design(), model: { ...design().model!, graph: blocks(2) } };
     draft.placement = { devices: { block_0: ONE, 'block_0/down': TWO }, splits: {}, pinned: ['block_0'] };
     const placed = (layer: string) => places.placesOf(draft.placement, layer);
@@ -43,7 +43,7 @@ describe('placing', () => {
     expect(draft.placement.pinned).toEqual(['block_0/drop', 'block_0/down']);
   });
 
-  it('keeps what is still there when the model is read again', () => {
+  it('keeps the placement of layers that still exist when the model is read again', () => {
     const draft = design();
     places.place(draft, ['a', 'b', 'c'], ONE);
     places.setModel(draft, {
@@ -55,7 +55,7 @@ describe('placing', () => {
 });
 
 describe('devicesOf', () => {
-  it('is what the server says, and CPUs until it has', () => {
+  it('returns the devices from the server, and CPUs until they are known', () => {
     expect(places.devicesOf(design(), null).map(choice => choice.device)).toEqual([ONE, TWO]);
     const report = { text: '', cluster_spec: {}, tf_config: {}, problems: [], prediction: null };
     const devices = { 'worker:0': '/job:worker/task:0/device:GPU:0' };
@@ -66,7 +66,7 @@ describe('devicesOf', () => {
 });
 
 describe('cutBytes', () => {
-  it('is what one microbatch sends between devices, also to and from what is split', () => {
+  it('returns the bytes that a microbatch sends between devices, including to and from split layers', () => {
     const draft = design();
     draft.run = { batch_size: 64, microbatches: 8, replicas: 1, epochs: 1 };
     const cuts = () => places.cutBytes(treeOf(draft.model!.graph), draft);
@@ -80,7 +80,7 @@ describe('cutBytes', () => {
 });
 
 describe('timesOfLayers', () => {
-  it('is measured where there is a calibration', () => {
+  it('returns measured times if there is a calibration', () => {
     const draft = design();
     const { layers } = draft.model!.graph;
     expect(places.timesOfLayers(draft, layers)).toEqual({ unit: 'flops', times: [19200, 19200, 19200] });

@@ -50,7 +50,7 @@ describe('MachinesModel', () => {
     expect(points('b\0fan0')).toEqual([['left', [102], [10.2]]]);
   });
 
-  it('asks for what is newer than the slowest host has told, while somebody looks', async () => {
+  it('requests data newer than the latest of the slowest host, while it is shown', async () => {
     answers.push(
       [told('cpu', [102, 104]), told('cpu', [101, 103], { host: 'b' })],
       [told('cpu', [104, 106]), told('cpu', [105], { host: 'b' })]
@@ -68,7 +68,7 @@ describe('MachinesModel', () => {
     expect(asked).toEqual([100, 103, 105]);
   });
 
-  it('says why nothing comes, keeps what has, and goes on', async () => {
+  it('reports an error, keeps the data it has, and continues', async () => {
     answers.push([told('cpu', [102])], new Error('The cluster does not respond'), [told('cpu', [109])]);
     machines.follow();
     await passed(POLL_MS);
@@ -79,7 +79,7 @@ describe('MachinesModel', () => {
     expect(points('a\0cpu')).toEqual([['cpu', [102, 109], [10.2, 10.9]]]);
   });
 
-  it('shows the time of the run, and asks no more when that is over', async () => {
+  it('shows the time of the run only, and stops requesting data after its end', async () => {
     vi.setSystemTime(900_000);
     machines.setEnd(200);
     answers.push([told('cpu', [50, 100, 205, 300])]);
@@ -89,7 +89,7 @@ describe('MachinesModel', () => {
     expect(points('a\0cpu')).toEqual([['cpu', [100, 205], [10, 20.5]]]);
   });
 
-  it('asks for all of it anew where lines have become long', async () => {
+  it('requests all data again when lines have become long', async () => {
     const long = Array.from({ length: 4100 }, (_, i) => 100 + 2 * i);
     answers.push([told('cpu', long)], [told('cpu', [100, 160, 220])]);
     machines.follow();

@@ -7,7 +7,7 @@ import { NotebookCluster } from '../../../src/model/notebookcluster';
 
 type Opened = (comm: { dispose: () => void }, message: { content: { data: unknown } }) => void;
 
-/** A kernel that keeps what it is told, in order, and answers when it is let. */
+/** A kernel that records the messages it gets, in order, and replies when the test calls `answer`. */
 class FakeKernel {
   readonly name: string;
   readonly isDisposed = false;
@@ -32,7 +32,7 @@ class FakeKernel {
     return { done: new Promise(resolve => (this.answer = status => resolve({ content: { status } }))) };
   }
 
-  /** As code in the kernel does. */
+  /** Chooses a cluster, as code in the kernel does. */
   choose(data: unknown): void {
     this.opened({ dispose: () => undefined }, { content: { data } });
   }
@@ -63,7 +63,7 @@ function notebook(kernel: FakeKernel | null, metadata: unknown = undefined) {
 const said = (name: string, owned = '') => ({ JUPYTER_DTF_CLUSTER: name, JUPYTER_DTF_CLUSTER_OWNED: owned });
 
 describe('NotebookCluster', () => {
-  it('keeps the cluster in the metadata, beside what else is there', () => {
+  it('stores the cluster in the metadata, next to other entries', () => {
     const { model, cluster } = notebook(null, { note: 1 });
     let changes = 0;
     cluster.changed.connect(() => changes++);
@@ -80,7 +80,7 @@ describe('NotebookCluster', () => {
     expect(other.model.getMetadata('jupyter_dtf')).toBeUndefined();
   });
 
-  it('tells every kernel as it starts, and each of what is chosen', () => {
+  it('informs each kernel when it starts, and when another cluster is chosen', () => {
     const kernel = new FakeKernel();
     const { cluster, start, connectionStatusChanged } = notebook(kernel, { cluster: { name: 'digits' } });
     expect(kernel.told).toEqual([said('digits')]);
@@ -96,7 +96,7 @@ describe('NotebookCluster', () => {
     expect(next.told).toEqual([said('digits'), said('digits')]);
   });
 
-  it('tells again what went with a cell that failed', async () => {
+  it('sends a message again that was aborted because a cell failed', async () => {
     const kernel = new FakeKernel();
     notebook(kernel, { cluster: { name: 'digits' } });
     kernel.answer('aborted');
@@ -107,7 +107,7 @@ describe('NotebookCluster', () => {
     expect(kernel.told).toHaveLength(2);
   });
 
-  it('takes what code has chosen, and tells the next kernel whether it was started there', () => {
+  it('stores the cluster that code has chosen, and tells the next kernel whether code started it', () => {
     const kernel = new FakeKernel();
     const { cluster, start } = notebook(kernel);
     kernel.choose({ name: 'local-1', owned: true });
@@ -121,7 +121,7 @@ describe('NotebookCluster', () => {
     expect(cluster.name).toBe('');
   });
 
-  it('asks nothing of kernels that are not Python or have died', () => {
+  it('sends nothing to kernels that are not Python or have died', () => {
     const r = new FakeKernel('ir');
     const { start } = notebook(r, { cluster: { name: 'digits' } });
     expect(r.told).toEqual([]);
@@ -140,7 +140,7 @@ describe('NotebookCluster', () => {
     [{ cluster: 'digits' }],
     ['digits'],
     [null]
-  ])('takes nothing but a name from metadata of others: %j', metadata => {
+  ])('takes only valid names from metadata and messages: %j', metadata => {
     const kernel = new FakeKernel();
     const { cluster } = notebook(kernel, metadata);
     expect(cluster.name).toBe('');

@@ -17,7 +17,7 @@ const fit = (model: string, path = 'digits.dtf') => `run = cluster.fit(
 )`;
 
 describe('code', () => {
-  it('connects by itself, wherever it is put', () => {
+  it('connects without any other code', () => {
     expect(connectCode('digits')).toBe('import jupyter_dtf as dtf\n\ncluster = dtf.cluster("digits")');
     expect(NOTEBOOK_CODE).toBe('import jupyter_dtf as dtf\n\ncluster = dtf.cluster()');
   });
@@ -28,7 +28,7 @@ describe('code', () => {
     ['# cluster = dtf.cluster()', false],
     ['cluster = dtf.Cluster(jobs={"worker": 2})', false],
     ['cluster = dtf.connect("digits")', false]
-  ])('sees in %j whether the notebook asks for its cluster', (cell, asks) => {
+  ])('detects in %j whether the notebook uses its cluster', (cell, asks) => {
     expect(hasNotebookCode(['1 + 1', cell])).toBe(asks);
   });
 
@@ -38,14 +38,14 @@ describe('code', () => {
     ['import os, jupyter_dtf as dtf  # the clusters', true],
     ['# import jupyter_dtf as dtf', false],
     ['import os  # import jupyter_dtf as dtf', false]
-  ])('sees in %j whether the package is imported above', (cell, imported) => {
+  ])('detects in %j whether the package is already imported', (cell, imported) => {
     const code = fitCode(design({}), 'digits.dtf', null, { folder: '', cells: [cell] });
     expect(code.startsWith('import jupyter_dtf as dtf')).toBe(!imported);
   });
 });
 
 describe('fitCode', () => {
-  it('brings all that a notebook without any of it needs', () => {
+  it('contains everything that is missing in the notebook', () => {
     const drawn = design({ kind: 'file', path: 'lab/models/digits.keras' });
     expect(fitCode(drawn, 'lab/digits.dtf', null, { folder: 'lab', cells: ['x, y = load()'] })).toBe(
       `import jupyter_dtf as dtf
@@ -57,7 +57,7 @@ ${fit('model')}`
     );
   });
 
-  it('connects to the cluster of the design where that runs', () => {
+  it('connects to the cluster of the design if it is running', () => {
     const drawn = design({ kind: 'kernel', path: 'train.ipynb', variable: 'net' });
     drawn.run.replicas = 2;
     expect(fitCode(drawn, 'digits.dtf', 'digits', { folder: 'notebooks', cells: [] })).toBe(
@@ -71,7 +71,7 @@ run = cluster.fit(
     );
   });
 
-  it('repeats nothing that the notebook has', () => {
+  it('repeats nothing that the notebook already has', () => {
     const drawn = design({ kind: 'file', path: 'digits.keras' });
     const place = { folder: '', cells: [] as string[] };
     place.cells.push(fitCode(drawn, 'digits.dtf', 'digits', place));
@@ -83,7 +83,7 @@ run = cluster.fit(
     expect(fitCode(drawn, 'd.dtf', 'digits', { folder: '', cells: ['if cluster == 1: pass'] })).toContain('connect');
   });
 
-  it('says which model is meant where Keras cannot load what trains', () => {
+  it('names the model in a comment if Keras cannot load it for training', () => {
     const drawn = design({ kind: 'file', path: 'saved' });
     const cells = ['import jupyter_dtf as dtf', 'cluster = dtf.connect("digits")'];
     expect(fitCode(drawn, 'digits.dtf', null, { folder: '', cells })).toBe(

@@ -30,20 +30,20 @@ describe('terminalText', () => {
     ['\x1b[1m3/10\x1b[0m \x1b[32m━━━\x1b[0m', '3/10 ━━━'],
     ['\x1b]0;title\x07text', 'text'],
     ['abc\b\bd', 'ad']
-  ])('%j shows as %j', (raw, shown) => expect(terminalText(raw)).toBe(shown));
+  ])('%j is shown as %j', (raw, shown) => expect(terminalText(raw)).toBe(shown));
 });
 
 describe('OutputStore', () => {
   const texts = (store: OutputStore) => store.lines.map(line => `${line.task} ${line.text}`);
 
-  it('writes over a line that ended in a carriage return, per task', () => {
+  it('overwrites a line that ends with a carriage return, per task', () => {
     const store = new OutputStore();
     store.append([logged('a', ['1/3\r']), logged('b', ['other']), logged('a', ['2/3\r'])]);
     store.append([logged('a', ['3/3', 'end'])]);
     expect(texts(store)).toEqual(['b other', 'a 3/3', 'a end']);
   });
 
-  it('keeps a limited number of lines and says how many it dropped', () => {
+  it('keeps a limited number of lines and counts the dropped ones', () => {
     const store = new OutputStore();
     store.append([
       logged(
@@ -56,7 +56,7 @@ describe('OutputStore', () => {
     expect(store.lines[0]!.text).toBe('5');
   });
 
-  it('keeps a limited amount of text, and no line of any length', () => {
+  it('keeps a limited amount of text, and limits the length of lines', () => {
     const store = new OutputStore();
     store.append([
       logged(
@@ -70,7 +70,7 @@ describe('OutputStore', () => {
     expect(store.lines.length + store.dropped).toBe(1000);
   });
 
-  it('says where lines are missing', () => {
+  it('marks where lines are missing', () => {
     const store = new OutputStore();
     store.append([logged('a', ['0', '1']), { ...logged('a', ['7']), first: 7 }, logged('b', ['other'])]);
     expect(store.lines.map(line => line.missing ?? line.text)).toEqual(['0', '1', 5, '7', 'other']);
@@ -78,7 +78,7 @@ describe('OutputStore', () => {
   });
 });
 
-/** The files of a run: one line in each block, block `n` at time `n`, of tasks a and b in turn. */
+/** The output files of a run, with one line per block. Block `n` is from time `n`, by the tasks a and b in turn. */
 class Files {
   constructor(
     public count: number,
@@ -119,7 +119,7 @@ describe('OutputReading', () => {
   const numbers = (reading: OutputReading) => reading.lines.map(line => Number(line.text));
   const range = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => from + index);
 
-  it('shows the newest as it comes and asks for nothing while all is there', async () => {
+  it('shows new lines as they arrive, and requests nothing while no lines are missing', async () => {
     const [store, files] = [new OutputStore(), new Files(4)];
     const reading = new OutputReading(store, files.fetch);
     store.append(range(0, 4).map(n => files.event(n)));
@@ -128,7 +128,7 @@ describe('OutputReading', () => {
     expect([numbers(reading), reading.isLive, files.asked.length]).toEqual([range(0, 4), true, 0]);
   });
 
-  it('goes back page by page to the beginning, every line once, with keys that stay', async () => {
+  it('goes back to the beginning page by page, with every line once and with stable keys', async () => {
     const [store, files] = [new OutputStore(), new Files(3000)];
     const reading = new OutputReading(store, files.fetch);
     store.append(range(2500, 3000).map(n => files.event(n)));
@@ -142,13 +142,13 @@ describe('OutputReading', () => {
     expect(numbers(reading)).toEqual(range(0, 3000));
     expect(reading.lines.find(line => line.text === '2999')!.number).toBe(key);
     expect(new Set(reading.lines.map(line => line.number)).size).toBe(3000);
-    store.append([{ ...files.event(3000) }]); // comes while somebody reads far above
+    store.append([{ ...files.event(3000) }]); // arrives while earlier lines are read
     expect(reading.lines).toHaveLength(3000);
     await reading.later();
     expect([reading.isLive, numbers(reading).pop()]).toEqual([true, 3000]);
   });
 
-  it('fills what came too fast to be carried', async () => {
+  it('fetches lines that were printed too fast to be sent', async () => {
     const [store, files] = [new OutputStore(), new Files(100)];
     const reading = new OutputReading(store, files.fetch);
     store.append([...range(0, 10), ...range(90, 100)].map(n => files.event(n)));
@@ -157,7 +157,7 @@ describe('OutputReading', () => {
     expect(numbers(reading)).toEqual(range(0, 100));
   });
 
-  it('keeps a window that moves with who reads', async () => {
+  it('keeps a limited window of lines that follows the reader', async () => {
     const files = new Files(MAX_LINES + 3000);
     const store = new OutputStore();
     const reading = new OutputReading(store, files.fetch);
@@ -177,7 +177,7 @@ describe('OutputReading', () => {
     }
   });
 
-  it('reads one task, and says why a page did not come', async () => {
+  it('reads the output of one task, and reports why a page could not be fetched', async () => {
     const [store, files] = [new OutputStore(), new Files(100)];
     let works = true;
     const reading = new OutputReading(store, page => (works ? files.fetch(page) : Promise.reject(new Error('gone'))));

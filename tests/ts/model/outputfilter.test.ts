@@ -6,7 +6,7 @@ import { cutAt, filtered, levelsOf } from '../../../src/model/outputfilter';
 const lines = (texts: string[], task = 'worker:0'): OutputLine[] =>
   texts.map((text, number) => ({ number, task, stream: 'stderr', time: 0, text }));
 
-it('tells levels of loggers, of TensorFlow and of warnings', () => {
+it('detects the levels of loggers, TensorFlow and warnings', () => {
   const said = [
     'epoch 3 of 10, error 0.3',
     'WARNING:tensorflow:beware',
@@ -19,7 +19,7 @@ it('tells levels of loggers, of TensorFlow and of warnings', () => {
   expect(levelsOf(lines(said))).toEqual(['info', 'warning', 'error', 'warning', 'warning', 'error', 'error']);
 });
 
-it('takes a traceback as one, whatever other tasks say in between', () => {
+it('treats a traceback as one message, even if other tasks print lines in between', () => {
   const [start, middle, end, after] = lines([
     'Traceback (most recent call last):',
     '  File "a.py", line 1, in f',
@@ -30,14 +30,14 @@ it('takes a traceback as one, whatever other tasks say in between', () => {
   expect(levelsOf([start, other, middle, end, after])).toEqual(['error', 'info', 'error', 'error', 'info']);
 });
 
-it('finds text, keeps gaps, and is the same array where nothing is asked', () => {
+it('finds text, keeps gaps, and returns the same array without a filter', () => {
   const all = [...lines(['Loss 1', 'accuracy 2']), { ...lines([''])[0]!, missing: 7 }];
   expect(filtered(all, { level: 'info', find: '' })).toBe(all);
   expect(filtered(all, { level: 'info', find: 'loss' }).map(line => line.missing ?? line.text)).toEqual(['Loss 1', 7]);
   expect(filtered(all, { level: 'error', find: '' })).toHaveLength(1);
 });
 
-it('cuts a text at what is found', () => {
+it('splits a text at the matches', () => {
   expect(cutAt('a Loss, a loss', 'loss')).toEqual(['a ', 'Loss', ', a ', 'loss', '']);
   expect(cutAt('nothing', 'loss')).toEqual(['nothing']);
   expect(cutAt('İ loss', 'loss')).toEqual(['İ loss']);

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { PlotChoices } from '../../../src/model/plotchoices';
 
 describe('PlotChoices', () => {
-  it('keeps what was opened, folded and pinned', () => {
+  it('keeps which plots are expanded, collapsed and pinned', () => {
     const choices = new PlotChoices();
     const changed = vi.fn();
     choices.changed.connect(changed);
@@ -19,7 +19,7 @@ describe('PlotChoices', () => {
     expect(later.save()).toEqual({ open: ['a'], folded: ['b'], pinned: ['norm'] });
   });
 
-  it('forgets the oldest, and does not take what it is not', () => {
+  it('drops the oldest entries, and ignores invalid ones', () => {
     const choices = new PlotChoices();
     choices.setOpen(
       Array.from({ length: 600 }, (_, i) => `f${i}`),

@@ -28,7 +28,7 @@ describe('RunModel', () => {
 
   afterEach(() => socket.dispose());
 
-  it('is told of only while somebody looks, and resumes after what it has', () => {
+  it('is subscribed only while it is shown, and resumes after the last event', () => {
     model.needWidth(900);
     expect(FakeSocket.last.sent).toEqual([]);
     model.acquire();
@@ -44,7 +44,7 @@ describe('RunModel', () => {
     expect(FakeSocket.last.sent[2]).toMatchObject({ type: 'subscribe', after: 7 });
   });
 
-  it('asks again only for a wider plot', () => {
+  it('subscribes again only for a wider plot', () => {
     model.acquire();
     model.needWidth(590);
     expect(FakeSocket.last.sent).toHaveLength(1);
@@ -52,7 +52,7 @@ describe('RunModel', () => {
     expect(FakeSocket.last.sent[1]).toMatchObject({ width: 800 });
   });
 
-  it('wants what its viewers show, and says so when that changes', () => {
+  it('requests the metrics that its viewers show, and again when these change', () => {
     const [one, other] = [{}, {}];
     model.want(one, ['loss']);
     model.acquire();
@@ -65,7 +65,7 @@ describe('RunModel', () => {
     expect(FakeSocket.last.sent[2]).toEqual({ type: 'show', run: 'r', metrics: [] });
   });
 
-  it('wants no more than a message has room for', () => {
+  it('requests no more metrics than fit into a message', () => {
     model.want(
       {},
       Array.from({ length: 100 }, (_, i) => `${i}`.padEnd(1000, '"'))
@@ -75,7 +75,7 @@ describe('RunModel', () => {
     expect((FakeSocket.last.sent[0] as { metrics: string[] }).metrics.length).toBeGreaterThan(20);
   });
 
-  it('knows the names of metrics before their lines have come', () => {
+  it('knows the names of metrics before it has their lines', () => {
     model.applySeries({
       type: 'series',
       run: 'r',
@@ -86,14 +86,14 @@ describe('RunModel', () => {
     expect(model.xExtent(['loss', 'norm'])).toEqual([3, 9]);
   });
 
-  it('takes an event once, however often it is sent', () => {
+  it('applies an event once, however often it is received', () => {
     const note = noteEvent(3, { level: 'info', title: 'checked' });
     model.applyEvents({ type: 'events', run: 'r', events: [note], next_seq: 4 });
     model.applyEvents({ type: 'events', run: 'r', events: [note], next_seq: 4 });
     expect(model.story).toEqual([note]);
   });
 
-  it('starts over when a frame does not follow', () => {
+  it('subscribes again when a frame is missing', () => {
     model.acquire();
     const frame = { metric: 'loss', task: 'w', start: 5, x: [1], y: [1], replaced: '' };
     model.applySeries({ type: 'series', run: 'r', frames: [frame] });
@@ -101,7 +101,7 @@ describe('RunModel', () => {
     expect(FakeSocket.last.sent).toHaveLength(2);
   });
 
-  it('has the preferred axis, whenever that is known, until the person chooses one', () => {
+  it('has the preferred axis until the user chooses one', () => {
     const told = vi.fn();
     model.metricsChanged.connect(told);
     model.preferX('time');
@@ -111,7 +111,7 @@ describe('RunModel', () => {
     expect(model.x).toBe('step');
   });
 
-  it('forgets the lines of another axis', () => {
+  it('drops the lines of the previous axis', () => {
     model.acquire();
     model.applySeries({
       type: 'series',
@@ -160,7 +160,7 @@ describe('RunModel', () => {
     expect(model.lifeAt(1005)).toBe(4);
   });
 
-  it('marks who holds the others up, and each checkpoint once', () => {
+  it('marks stragglers, and each checkpoint once', () => {
     const saved = (seq: number, step: number): NumberedEvent => ({
       type: 'checkpoint',
       time: 1000 + step,
@@ -197,7 +197,7 @@ describe('RunModel', () => {
     ]);
   });
 
-  it('marks where a metric is not finite any more, at the step itself, and where it was first', () => {
+  it('marks the step at which a metric was first not finite', () => {
     const nan = (seq: number, task: string, step: number) =>
       noteEvent(seq, { title: `loss became NaN at step ${step} on ${task}`, task, metric: 'loss', step, time: 1009 });
     model.applyEvents({
@@ -214,7 +214,7 @@ describe('RunModel', () => {
     expect(model.markX(model.marks[0]!)).toBe(8); // 1009 s - 1001 s
   });
 
-  it('tells of metrics that come with their lines before the description knows of them', () => {
+  it('signals metrics whose lines arrive before the description of the run has them', () => {
     const told = vi.fn();
     model.metricsChanged.connect(told);
     const frames = [{ metric: 'norm', task: 'w', start: 0, x: [1], y: [1], replaced: '' }];

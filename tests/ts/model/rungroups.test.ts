@@ -16,16 +16,16 @@ const RUNS = [run('a', 'ps', 3, 'slow', 'old'), run('b', '', 1), run('c', 'allre
 const shown = (column: string) =>
   groupedRuns(RUNS, column).map(({ value, runs }) => `${value}: ${runs.map(({ id }) => id).join('')}`);
 
-it('puts together what has the same, in the order of the runs, those without it last', () => {
+it('groups runs with equal values, in the order of the runs, with those without a value last', () => {
   expect(shown('strategy')).toEqual(['ps: ad', 'allreduce: c', 'undefined: b']);
   expect(shown('parameters.batch_size')).toEqual(['64: abcd']);
 });
 
-it('has a run in the group of each of its tags', () => {
+it('puts a run into the group of each of its tags', () => {
   expect(shown('tags')).toEqual(['slow: a', 'old: ac', 'undefined: bd']);
 });
 
-it('groups moments by days', () => {
+it('groups times by day', () => {
   const day = (date: number) => runInfo(String(date), { created: new Date(2026, 4, date, 13).getTime() / 1000 });
   const groups = groupedRuns([day(3), day(2), { ...day(3), id: 'x' }], 'created');
   expect(groups.map(({ value, runs }) => [new Date(1000 * (value as number)).getDate(), runs.length])).toEqual([
@@ -34,7 +34,7 @@ it('groups moments by days', () => {
   ]);
 });
 
-it('shows the runs of what is open, the same objects each time', () => {
+it('shows the runs of open groups, as the same objects each time', () => {
   const groups = groupedRuns(RUNS, 'tags');
   const open = new Set([groups[1]!.key]);
   const lines = groupLines(groups, open);
@@ -43,7 +43,7 @@ it('shows the runs of what is open, the same objects each time', () => {
   expect(groupLines(groupedRuns(RUNS, 'tags'), open)[2]).toBe(lines[2]);
 });
 
-it('says what all have, the best, and the newest', () => {
+it('summarizes a group: a common value, the best, or the newest', () => {
   expect(groupCell(RUNS, 'best.val_loss')).toEqual({ value: 1, is: 'best' });
   expect(groupCell(RUNS, 'best.val_accuracy')).toEqual({ value: 4, is: 'best' });
   expect(groupCell(RUNS, 'last.no_such')).toBeUndefined();
@@ -52,7 +52,7 @@ it('says what all have, the best, and the newest', () => {
   expect(groupCell(RUNS, 'created')).toEqual({ value: 1004, is: 'newest' });
 });
 
-// As tests/python/schema/test_metrics.py has it.
+// The same cases as in tests/python/schema/test_metrics.py.
 it.each([
   ['val_loss', -1],
   ['accuracy', 1],

@@ -7,7 +7,7 @@ describe('differences', () => {
   const run = (id: string, name: string, parameters: Record<string, unknown>, jobs = { worker: 2 }) =>
     runInfo(id, { name, parameters, jobs });
 
-  it('are the options in which runs of one name are not alike, and the jobs where they are', () => {
+  it('are the options that differ among runs of one name, and the jobs if none do', () => {
     const found = differences([
       run('a', 'mlp', { batch_size: 32, optimizer: 'Adam', epochs: 5 }),
       run('b', 'mlp 2', { batch_size: 64, optimizer: 'Adam', epochs: 5 }),
@@ -22,7 +22,7 @@ describe('differences', () => {
     });
   });
 
-  it('are the jobs of runs that differ in nothing else, and leave out what has no room', () => {
+  it('include the jobs of runs, and leave out values that are too long', () => {
     const found = differences([
       run('a', 'train.py', { arguments: '--learning-rate 0.001 --depth 8' }, { worker: 4 }),
       run('b', 'train.py 2', { arguments: '--depth 9' }),
@@ -35,7 +35,7 @@ describe('differences', () => {
     });
   });
 
-  it('count a number at the end of a name as the number of the run', () => {
+  it('treat a number at the end of a name as the number of the run', () => {
     expect(['mlp', 'mlp 3', 'mlp_3', 'mlp 03', 'resnet 50 2'].map(baseName)).toEqual([
       'mlp',
       'mlp',

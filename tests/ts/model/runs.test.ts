@@ -23,7 +23,7 @@ describe('RunsModel', () => {
   const tell = (infos: RunInfo[], all = false, removed: string[] = []) =>
     FakeSocket.last.receive({ type: 'runs', runs: infos, all, removed });
 
-  it('tells runs of one name apart by their time', () => {
+  it('distinguishes runs of the same name by their time', () => {
     tell(
       [runInfo('a', { name: 'sequential' }), runInfo('b', { name: 'sequential', created: 2000 }), runInfo('c')],
       true
@@ -47,7 +47,7 @@ describe('RunsModel', () => {
     expect(runs.model('a')).toBeUndefined();
   });
 
-  it('says which runs are new, but not of those that were there', () => {
+  it('signals new runs, but not those that already existed', () => {
     const started: string[] = [];
     runs.started.connect((_, info) => started.push(info.id));
     tell([runInfo('a')], true);
@@ -56,7 +56,7 @@ describe('RunsModel', () => {
     expect(started).toEqual(['b', 'c']);
   });
 
-  it('hands events and series to the run they are of', () => {
+  it('passes events and series to the run that they belong to', () => {
     tell([runInfo('a'), runInfo('b')], true);
     const [a, b] = [runs.model('a')!, runs.model('b')!];
     a.acquire();

@@ -44,13 +44,13 @@ function refusal(source: string): DashboardError {
 }
 
 describe('the text of a dashboard', () => {
-  it('is read as it was written, a run and a plot a line', () => {
+  it('is read as it was written, with one run or plot per line', () => {
     const text = writeDashboard(TWO);
     expect(readDashboard(text)).toEqual(TWO);
     expect(text).toContain('\n    {"metric": "loss", "smoothing": 0.5, "log": true},\n');
   });
 
-  it('may leave out what has a default, and be empty', () => {
+  it('may omit fields with a default, and may be empty', () => {
     const found = readDashboard('{"runs": [{"id": "a"}], "plots": [{"metric": "loss"}]}');
     expect(found.runs).toEqual([{ id: 'a', name: '' }]);
     expect(found.plots).toEqual([{ metric: 'loss', smoothing: 0, log: false }]);
@@ -58,7 +58,7 @@ describe('the text of a dashboard', () => {
     expect(readDashboard(' \n')).toEqual(emptyDashboard());
   });
 
-  it('has each run and each plot once', () => {
+  it('contains each run and each plot once', () => {
     const found = readDashboard('{"runs": [{"id": "a"}, {"id": "a"}], "plots": [{"metric": "l"}, {"metric": "l"}]}');
     expect([found.runs.length, found.plots.length]).toEqual([1, 1]);
   });
@@ -72,7 +72,7 @@ describe('the text of a dashboard', () => {
     ['{"plots": [{"metric": "loss", "smoothing": 1}]}', 'plots.0.smoothing must be from 0 to 0.98, got 1', 1, 44],
     ['{"plots": [{"log": true}]}', 'The key "metric" is missing', 1, 12],
     ['{"runs": [], "colour": 1}', 'There is no key "colour" here. Known: version, title, x, runs, plots', 1, 24]
-  ])('is refused with the place: %s', (source, message, line, column) => {
+  ])('is rejected with the position of the error: %s', (source, message, line, column) => {
     const error = refusal(source);
     expect(error.message).toContain(message);
     expect([error.line, error.column]).toEqual([line, column]);
@@ -80,7 +80,7 @@ describe('the text of a dashboard', () => {
 });
 
 describe('RunsDashboardModel', () => {
-  it('writes what is changed, with the names that runs have now, and makes the document dirty', () => {
+  it('writes changes with the current names of the runs, and marks the document as unsaved', () => {
     const { text, model, names } = open(writeDashboard(TWO));
     expect(text.dirty).toBe(false);
     names.set('a', 'digits renamed');
@@ -105,7 +105,7 @@ describe('RunsDashboardModel', () => {
     expect([model.canUndo, told]).toEqual([false, 1]);
   });
 
-  it('puts plots in another order, within the row', () => {
+  it('reorders plots', () => {
     const { model } = open(writeDashboard(TWO));
     const order = () => model.dashboard.plots.map(({ metric }) => metric);
     model.movePlot('accuracy', 1);
@@ -116,7 +116,7 @@ describe('RunsDashboardModel', () => {
     expect(order()).toEqual(['accuracy', 'loss']);
   });
 
-  it('leaves a text alone that it cannot read, and takes it up when it can', () => {
+  it('does not change an invalid text, and reads it once it is valid', () => {
     const { text, model } = open('{"plots": 3}');
     let changes = 0;
     model.changed.connect(() => (changes += 1));
@@ -131,13 +131,13 @@ describe('RunsDashboardModel', () => {
     expect(changes).toBeGreaterThan(0);
   });
 
-  it('changes nothing of a file that may not be written', () => {
+  it('does not change a read-only file', () => {
     const { text, model } = open(writeDashboard(TWO), true);
     model.edit(draft => (draft.title = 'new'));
     expect(text.toString()).toBe(writeDashboard(TWO));
   });
 
-  it('is told nothing more when it is disposed', () => {
+  it('does not follow the text after it is disposed', () => {
     const { text, model } = open(writeDashboard(TWO));
     model.dispose();
     text.fromString('{}');

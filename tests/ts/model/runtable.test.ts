@@ -21,7 +21,7 @@ function run(id: string, strategy: string, loss: number | null, batch: number, .
 const RUNS = [run('a', 'ps', 0.5, 64, 'good one'), run('b', 'allreduce', 0.25, 128), run('c', 'ps', null, 256)];
 const ids = (runs: readonly RunInfo[]) => runs.map(({ id }) => id).join('');
 
-// The same as in tests/python/commands/test_run_history.py.
+// The same cases as in tests/python/commands/test_run_history.py.
 it.each([
   ['', 'abc'],
   ['strategy = ps', 'ac'],
@@ -31,22 +31,22 @@ it.each([
   ['val_loss != 0.5', 'bc'],
   ['tags ~ good', 'a'],
   ['good', 'a']
-])('runs are chosen by %s', (wanted, found) => {
+])('runs are filtered by %j', (wanted, found) => {
   expect(ids(chosenRuns(RUNS, wanted))).toBe(found);
 });
 
-it('says what it does not understand', () => {
+it('reports what it does not understand', () => {
   expect(() => chosenRuns(RUNS, 'no_such > 1')).toThrow(new FilterError('no_such'));
   expect(() => chosenRuns(RUNS, 'batch_size < many')).toThrow(FilterError);
 });
 
-it('sorts, with those without a value last', () => {
+it('sorts runs, with those without a value last', () => {
   expect(ids(sortedRuns(RUNS, 'last.val_loss', false))).toBe('bac');
   expect(ids(sortedRuns(RUNS, 'last.val_loss', true))).toBe('abc');
   expect(rowOf(RUNS[0]!).get('seconds')).toBe(2.5);
 });
 
-it('marks what differs', () => {
+it('marks differences', () => {
   const lines = new Map(compareRuns(RUNS.slice(0, 2)).map(line => [line.column, line]));
   expect(lines.get('parameters.batch_size')).toEqual({
     column: 'parameters.batch_size',

@@ -29,7 +29,7 @@ const TRIAL: TrialInfo = {
   asked_stop: false
 };
 
-/** A trial that is complete with this value of `acc`. */
+/** Returns a complete trial with this value of `acc`. */
 function trialRun(
   number: number,
   value: number,
@@ -50,7 +50,7 @@ function trialRun(
 }
 
 describe('searchesOf', () => {
-  it('gathers the trials of each search, and marks the best', () => {
+  it('collects the trials of each search, and marks the best', () => {
     const runs = [
       runInfo('alone'),
       trialRun(2, 0.8),
@@ -62,13 +62,13 @@ describe('searchesOf', () => {
     const [later, sweep] = searchesOf(runs);
     expect(later!.name).toBe('later');
     expect(sweep!.trials.map(trial => trial.number)).toEqual([0, 1, 2, 3]);
-    expect(sweep!.best.map(trial => trial.number)).toEqual([1]); // the greatest, of those that are complete
+    expect(sweep!.best.map(trial => trial.number)).toEqual([1]); // the maximum of the complete ones
     expect(sweep!.isRunning).toBe(true);
     expect(later!.isRunning).toBe(false);
-    expect(sweep!.trials[3]!.value).toBe(0.99); // what it has reported so far
+    expect(sweep!.trials[3]!.value).toBe(0.99); // its last reported value
   });
 
-  it('says what became of each trial, as the driver does', () => {
+  it('returns the state of each trial, as the driver does', () => {
     const state = (change: Partial<RunInfo>) => trialOf(trialRun(0, 0.5, change))!;
     expect(state({}).state).toBe('complete');
     expect(state({ state: 'stopped' }).state).toBe('stopped');
@@ -76,12 +76,12 @@ describe('searchesOf', () => {
     expect(state({ state: 'pending' }).state).toBe('waiting');
     expect(state({ state: 'restarting' }).state).toBe('running');
     expect(state({ state: 'lost', message: 'gone' })).toMatchObject({ state: 'failed', error: 'gone' });
-    expect(state({ values: { acc: 0.7 } }).value).toBe(0.7); // what it returned counts before what it reported
+    expect(state({ values: { acc: 0.7 } }).value).toBe(0.7); // a returned value takes precedence over a reported one
     expect(state({ values: { acc: null } })).toMatchObject({ state: 'failed', error: 'It has no acc' }); // no number
     expect(state({ latest: {} })).toMatchObject({ state: 'failed', value: null });
   });
 
-  it('has a Pareto front of several objectives', () => {
+  it('returns a Pareto front for several objectives', () => {
     const objectives = { acc: 'maximize', size: 'minimize' };
     const run = (number: number, acc: number, size: number) =>
       trialRun(number, acc, { values: { acc, size } }, { objectives });
@@ -89,14 +89,14 @@ describe('searchesOf', () => {
     expect(search!.best.map(trial => trial.number)).toEqual([0, 1]);
   });
 
-  it('makes what has not changed once', () => {
+  it('returns the same object while a run has not changed', () => {
     const run = trialRun(0, 0.5);
     expect(trialOf(run)).toBe(trialOf(run));
     expect(trialOf({ ...run })).not.toBe(trialOf(run));
   });
 });
 
-it('sorts by any column, what says nothing last', () => {
+it('sorts by any column, with missing values last', () => {
   const [search] = searchesOf([
     trialRun(0, 0.5),
     trialRun(1, 0.9),
@@ -122,7 +122,7 @@ it('writes parameters as Python', () => {
   );
 });
 
-it('puts a course over its steps', () => {
+it('returns the curve of a trial over its steps', () => {
   const run = trialRun(0, 1, { sparkline: [3, 2, 1], sparkline_steps: [10, 30] });
   expect(curveOf(trialOf(run)!)).toEqual([
     [10, 3],
@@ -131,7 +131,7 @@ it('puts a course over its steps', () => {
   ]);
 });
 
-it('says which device ran what when', () => {
+it('shows which device ran which trial when', () => {
   const host = (number: number, change: Partial<RunInfo>) =>
     trialRun(number, 1, { tasks: [taskInfo('worker:0', { host: 'a', gpus: number === 3 ? ['1'] : [] })], ...change });
   const [search] = searchesOf([
@@ -151,7 +151,7 @@ it('says which device ran what when', () => {
   expect(rows[0]!.busy).toBeCloseTo(23 / 40);
 });
 
-it('keeps a trial in the lane of the one before, whose process ends a little later', () => {
+it('keeps a trial in the lane of the previous one, whose process ends slightly later', () => {
   const host = (number: number, started: number, ended: number) =>
     trialRun(number, 1, { tasks: [taskInfo('worker:0', { host: 'a' })], started, ended });
   const [search] = searchesOf([host(0, 0, 10.01), host(1, 10, 20), host(2, 19, 30)]);
@@ -163,10 +163,10 @@ it('keeps a trial in the lane of the one before, whose process ends a little lat
   ]);
 });
 
-it('lays out very many trials of a place, each in the first lane that is free', () => {
+it('lays out very many trials of a host, each in the first free lane', () => {
   const [search] = searchesOf([trialRun(0, 1, { tasks: [taskInfo('worker:0', { host: 'a' })] })]);
   const one = search!.trials[0]!;
-  // Looking at all bars for each would be ten thousand million looks.
+  // Comparing each with all other bars would take ten billion comparisons.
   const trials = Array.from({ length: 150_000 }, (_, number) => ({
     ...one,
     number,
@@ -182,7 +182,7 @@ describe('axes', () => {
   const axes = axesOf(search!);
   const [rate, kind, acc] = axes;
 
-  it('are logarithmic, linear, or choices', () => {
+  it('are logarithmic, linear or categorical', () => {
     expect(axes.map(axis => axis.kind)).toEqual(['log', 'choices', 'linear']);
     expect(placeOf(rate!, 1)).toBeCloseTo(1);
     expect(placeOf(rate!, 1e-19)).toBeCloseTo(0);
@@ -191,14 +191,14 @@ describe('axes', () => {
     expect(placeOf(acc!, null)).toBeNull();
   });
 
-  it('choose what is brushed on all of them', () => {
+  it('select the trials that are brushed on all axes', () => {
     const chosen = (...brushes: [string, Brush][]) =>
       search!.trials.filter(trial => isChosen(trial, axes, new Map(brushes))).map(trial => trial.number);
     expect(chosen([kind!.id, { choice: 'b' }], [rate!.id, { low: 2e-6, high: 1 }])).toEqual([1, 3, 5]);
     expect(chosen([acc!.id, bestTenth(search!)!])).toEqual([0, 1]);
   });
 
-  it('have round numbers', () => {
+  it('have round ticks', () => {
     const texts = (low: number, high: number, kind: 'linear' | 'log') =>
       roundTicks({ ...acc!, low, high, kind }, 4, String).map(tick => tick.text);
     expect(texts(0, 5, 'linear')).toEqual(['0', '2', '4']);
@@ -207,13 +207,13 @@ describe('axes', () => {
     expect(texts(1e-4, 0.1, 'log')).toEqual(['0.0001', '0.001', '0.01', '0.1']);
   });
 
-  it('say what goes with the objective, by ranks', () => {
+  it('show which parameters correlate with the objective, by rank', () => {
     const found = associations(search!);
     expect(found.map(({ name, better }) => [name, better])).toEqual([
       ['rate', 'larger'],
       ['kind', null]
     ]);
-    expect(found[0]!.strength).toBeCloseTo(1); // as the one falls, so does the other
+    expect(found[0]!.strength).toBeCloseTo(1); // the two decrease together
     expect(found[1]!.strength).toBeLessThan(0.2);
     expect(ranks([5, 1, 5, 2])).toEqual([3.5, 1, 3.5, 2]);
     expect(associations({ ...search!, trials: search!.trials.slice(0, 3) })).toEqual([]);

@@ -19,20 +19,20 @@ describe('SeriesStore', () => {
     expect([...store.lines('loss')[0]!.x]).toEqual([1, 2, 4, 5, 6]);
   });
 
-  it('refuses a frame that does not follow', () => {
+  it('rejects a frame that does not follow the previous one', () => {
     const store = new SeriesStore();
     expect(store.apply(frame(1, [1]))).toBe(false);
     store.apply(frame(0, [1]));
     expect(store.apply(frame(2, [1]))).toBe(false);
   });
 
-  it('takes null as a gap', () => {
+  it('reads null as a gap', () => {
     const store = new SeriesStore();
     store.apply(frame(0, [1, 2], [null, 2]));
     expect([...store.lines('loss')[0]!.y]).toEqual([NaN, 2]);
   });
 
-  it('keeps what was done twice apart from what led to the model', () => {
+  it('keeps replaced lines separate from the current ones', () => {
     const store = new SeriesStore();
     store.apply(frame(0, [1, 2, 3]));
     store.apply({ ...frame(0, [2, 3], [7, 8]), task: 'w, attempt 1', replaced: 'w' });
@@ -44,17 +44,17 @@ describe('SeriesStore', () => {
     expect(store.replaced('loss')).toEqual([]);
   });
 
-  it('tells a line that is sent anew from one that goes on', () => {
+  it('distinguishes a line that is sent again from one that continues', () => {
     const store = new SeriesStore();
     store.apply(frame(0, [1, 2, 3, 4]));
-    store.apply(frame(3, [5, 6])); // the last point was that of a part of the line only
+    store.apply(frame(3, [5, 6])); // the last point was provisional
     expect(store.revision).toBe(0);
     store.apply(frame(0, [1, 1.5, 2, 2.5, 3, 6]));
     expect(store.revision).toBe(1);
     expect(store.tips(['loss', 'none'])).toEqual([6]);
   });
 
-  it('never changes what it handed out', () => {
+  it('never changes lines that it has returned', () => {
     const store = new SeriesStore();
     store.apply(frame(0, [1, 2, 3]));
     const [before] = store.lines('loss');

@@ -26,7 +26,7 @@ describe('ServerModel', () => {
     notes: []
   });
 
-  it('is well when the socket is open and the versions agree', async () => {
+  it('is healthy when the socket is open and the versions agree', async () => {
     const server = make(status('0.1.0'));
     socket.connect();
     FakeSocket.last.open();
@@ -46,14 +46,14 @@ describe('ServerModel', () => {
         throw new TypeError('Failed to fetch');
       }
     ]
-  ])('is %s when the server says so', async (health, answer) => {
+  ])('is %s depending on the response of the server', async (health, answer) => {
     const server = make(answer);
     socket.connect();
     FakeSocket.last.lose();
     await waitFor(() => expect(server.health).toBe(health));
   });
 
-  it('is blocked when requests are answered and the socket is lost again and again, until it says something', async () => {
+  it('is blocked while requests succeed but the socket is lost repeatedly, until it receives a message', async () => {
     vi.useFakeTimers();
     try {
       let answers = true;
@@ -69,13 +69,13 @@ describe('ServerModel', () => {
       };
       socket.connect();
       await lose();
-      answers = false; // it was restarted: that is no proxy's fault, and counting begins anew
+      answers = false; // the server restarts: the failures are not due to a proxy, so the count is reset
       await lose();
       answers = true;
       await lose();
       await lose();
       expect(server.health).toBe('offline');
-      FakeSocket.last.open(); // a proxy accepts it, and drops it at once
+      FakeSocket.last.open(); // a proxy accepts it, and closes it at once
       await vi.advanceTimersByTimeAsync(0);
       await lose();
       expect(server.health).toBe('blocked');
@@ -91,7 +91,7 @@ describe('ServerModel', () => {
     }
   });
 
-  it('compares releases, which npm and Python write differently before a release', async () => {
+  it('compares only releases, because npm and Python write pre-releases differently', async () => {
     const server = make(status('0.1.0a1'));
     socket.connect();
     FakeSocket.last.open();

@@ -5,16 +5,16 @@ import { axisBehind, paceOf, scaleOf } from '../../../src/model/shownaxis';
 const progress = { total: 100, unit: 'step', epochs: 4 };
 
 describe('paceOf', () => {
-  it('takes the end of an epoch before what was planned', () => {
+  it('prefers the end of an epoch to the planned number of steps', () => {
     expect(paceOf(progress, null, { batch_size: 32 })).toEqual({ epoch: 25, examples: 32 });
     expect(paceOf(progress, { epoch: 1, step: 40 }, {})).toEqual({ epoch: 20, examples: null });
   });
 
-  it('knows a batch by the examples of an epoch', () => {
+  it('computes the batch size from the examples of an epoch', () => {
     expect(paceOf(progress, null, { examples: 1000 })).toEqual({ epoch: 25, examples: 40 });
   });
 
-  it('knows nothing of a program that says nothing', () => {
+  it('returns nothing for a program without this information', () => {
     expect(paceOf({ total: 0, unit: '', epochs: 0 }, null, {})).toEqual({ epoch: null, examples: null });
   });
 });

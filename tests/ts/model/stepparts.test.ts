@@ -12,7 +12,7 @@ const line = (part: string, task: string, ...y: number[]): Line => ({
   version: 1
 });
 
-/** A task that computes, waits for its batch and for others so long, in a step of 100 ms. */
+/** Returns the lines of a task that waits this long for its batch and for other tasks, in steps of 100 ms. */
 const task = (name: string, input: number, wait: number) => [
   line('compute', name, 0.02),
   line('input', name, input),
@@ -22,7 +22,7 @@ const task = (name: string, input: number, wait: number) => [
 ];
 
 describe('the parts of a step', () => {
-  it('are those of the last minute, and the exchange is without the waiting', () => {
+  it('are the latest values, and the exchange does not include waiting', () => {
     const lines = [
       line('compute', 'worker:0', 9, 0.02),
       line('input', 'worker:0', NaN, 0.01),
@@ -37,7 +37,7 @@ describe('the parts of a step', () => {
     expect({ ...step!.parts, exchange: 0 }).toEqual({ compute: 0.02, input: 0.01, exchange: 0, wait: 0.03 });
   });
 
-  it('tell for whom the others wait', () => {
+  it('show which task the others wait for', () => {
     const two = [...task('worker:0', 0.07, 0), ...task('worker:1', 0, 0.07)];
     expect(taskStepsOf(two, ['worker:0', 'worker:1']).map(({ slow }) => slow)).toEqual([true, false]);
     const names = ['worker:0', 'worker:1', 'worker:2', 'worker:3'];
@@ -47,12 +47,12 @@ describe('the parts of a step', () => {
     expect(taskStepsOf(one, names).map(({ slow }) => slow)).toEqual([false, false, true, false]);
   });
 
-  it('say nothing of that where nobody tells how long it waits', () => {
+  it('do not show it if waiting times are unknown', () => {
     const lines = [line('compute', 'worker:0', 0.1), line('compute', 'worker:1', 0.01)];
     expect(taskStepsOf(lines, ['worker:0', 'worker:1']).map(({ slow }) => slow)).toEqual([false, false]);
   });
 
-  it('are a load, and no metric of the model', () => {
+  it('are a load, not a metric of the model', () => {
     expect(['step_input_seconds', 'step_seconds'].map(isLoad)).toEqual([true, false]);
   });
 });

@@ -10,8 +10,8 @@ const line = (task: string, x: number[], y: number[]) => ({
   version: 1
 });
 
-describe('tasks over time', () => {
-  it('have a row each, in their order, and a column for each part of x', () => {
+describe('taskHeat', () => {
+  it('has a row for each task, in order, and a column for each interval of x', () => {
     const heat = taskHeat(
       [line('worker:1', [0, 1, 2, 3], [5, 6, 7, 8]), line('worker:0', [0, 1, 2, 3], [1, 2, 3, 4]), line('', [0], [9])],
       ['worker:0', 'worker:1', 'worker:2'],
@@ -23,7 +23,7 @@ describe('tasks over time', () => {
     expect(xOf(heat, 0)).toBe(0.75);
   });
 
-  it('goes on with the last value between two points, and not beyond a task’s last', () => {
+  it('repeats the last value between two points, but not after the last point of a task', () => {
     const heat = taskHeat(
       [line('a', [0, 4, 5], [1, 2, 3]), line('b', [0, 1, 2, 3, 4, 5, 6, 7], Array<number>(8).fill(1))],
       ['a', 'b']
@@ -31,7 +31,7 @@ describe('tasks over time', () => {
     expect([...heat.values.subarray(0, 8)]).toEqual([1, 1, 1, 1, 2, 3, NaN, NaN]);
   });
 
-  it('draws one straggler of hundreds darkest without making the others one tone', () => {
+  it('is not dominated by one straggler among hundreds of tasks', () => {
     const tasks = Array.from({ length: 512 }, (_, index) => `worker:${index}`);
     const lines = tasks.map((task, index) => line(task, [0, 1], index === 317 ? [9, 9] : [1 + (index % 3) / 100, 1]));
     const heat = taskHeat(lines, tasks)!;
@@ -39,7 +39,7 @@ describe('tasks over time', () => {
     expect(heat.spread.outliers).toEqual([{ name: 'worker:317', value: 9 }]);
   });
 
-  it('is nothing where nothing finite was reported', () => {
+  it('is null if no finite value was reported', () => {
     expect(taskHeat([line('a', [0], [NaN])], ['a'])).toBeNull();
     expect(taskHeat([], ['a'])).toBeNull();
   });

@@ -17,7 +17,7 @@ import { traceData, tracedOp } from '../fixtures';
 const trace = traceData();
 
 describe('a trace in rows', () => {
-  it('has a row for each device, with the task that it is of', () => {
+  it('has a row for each device, with its task', () => {
     expect(rowsOf(trace).map(row => [row.name, row.task, row.ops.length])).toEqual([
       ['ps:0 CPU:0', 'ps:0', 0],
       ['worker:0 CPU:0', 'worker:0', 3],
@@ -25,7 +25,7 @@ describe('a trace in rows', () => {
     ]);
   });
 
-  it('puts what overlaps in lanes, and takes the first that is free', () => {
+  it('puts overlapping operations into separate lanes, each into the first free one', () => {
     const ops = [
       [0, 10],
       [2, 3],
@@ -41,14 +41,14 @@ describe('a trace in rows', () => {
     expect(rowsOf(traceData({ ops, transfers: [] }))[0]!.laneCount).toBe(8);
   });
 
-  it('tells steps apart', () => {
+  it('separates steps', () => {
     expect(stepsOf(trace)).toEqual([3, 4]);
     expect(ofStep(trace, 4).ops.map(op => op.op)).toEqual(['late']);
     expect(ofStep(trace, 4).transfers).toEqual([]);
     expect(ofStep(trace, null)).toBe(trace);
   });
 
-  it('adds up what each device spends on each type', () => {
+  it('sums the time of each type of operation on each device', () => {
     expect(totalsOf(trace).map(total => [total.name, total.type, total.count, total.duration_us])).toEqual([
       ['worker:1 GPU:0', 'Relu', 1, 40],
       ['worker:0 CPU:0', 'MatMul', 2, 30],
@@ -56,34 +56,34 @@ describe('a trace in rows', () => {
     ]);
   });
 
-  it('knows the task of a device', () => {
+  it('finds the task of a device', () => {
     expect(taskOf('/job:worker/replica:0/task:12/device:CPU:0')).toBe('worker:12');
     expect(taskOf('/device:CPU:0')).toBe('localhost:0');
   });
 });
 
-describe('the part in view', () => {
+describe('the visible part', () => {
   const whole = { start: 0, end: 100 };
 
-  it('covers all at first, an empty trace too', () => {
+  it('is the whole trace at first, even if that is empty', () => {
     expect(extentOf(trace)).toEqual({ start: 0, end: 205 });
     const none = extentOf(traceData({ ops: [], transfers: [] }));
     expect(none.end).toBeGreaterThan(none.start);
   });
 
-  it('zooms about a time that stays where it is', () => {
+  it('zooms around a time that stays where it is', () => {
     expect(zoomed(whole, 2, 50, whole)).toEqual({ start: 25, end: 75 });
     expect(zoomed({ start: 20, end: 60 }, 2, 20, whole)).toEqual({ start: 20, end: 40 });
   });
 
-  it('never leaves what there is', () => {
+  it('never extends beyond the trace', () => {
     expect(zoomed({ start: 80, end: 100 }, 0.5, 100, whole)).toEqual({ start: 60, end: 100 });
     expect(zoomed(whole, 0.1, 50, whole)).toEqual(whole);
     expect(moved({ start: 80, end: 90 }, 50, whole)).toEqual({ start: 90, end: 100 });
     expect(moved({ start: 80, end: 90 }, -500, whole)).toEqual({ start: 0, end: 10 });
   });
 
-  it('stays wide enough to be seen', () => {
+  it('has a minimum width', () => {
     const narrow = zoomed(whole, 1e9, 50, whole);
     expect(narrow.end - narrow.start).toBeCloseTo(1);
   });

@@ -6,7 +6,7 @@ import type { Line } from '../../../src/model/series';
 
 const LONG = Float64Array.from({ length: 600 }, (_, i) => i);
 
-/** Time goes by as the test says. */
+/** The tests control the clock. */
 describe('Zoom', () => {
   let asked: SeriesPart[];
   let answers: ((message: SeriesMessage) => void)[];
@@ -43,7 +43,7 @@ describe('Zoom', () => {
     return () => vi.useRealTimers();
   });
 
-  it('asks once for what is seen, when it has settled, and has the whole until then', async () => {
+  it('requests the visible part once when it has settled, and has no lines of its own until then', async () => {
     zoom.look([10, 40], ['loss']);
     vi.advanceTimersByTime(100);
     zoom.look([10, 20], ['loss', 'unknown']);
@@ -62,7 +62,7 @@ describe('Zoom', () => {
     expect(zoom.lines('loss')).toBeNull();
   });
 
-  it('does not heed an answer to what is not seen any more', async () => {
+  it('ignores a response for a part that is not visible any more', async () => {
     zoom.look([10, 20], ['loss']);
     vi.advanceTimersByTime(200);
     zoom.look([10, 30], ['loss']);
@@ -71,7 +71,7 @@ describe('Zoom', () => {
     expect(changed).not.toHaveBeenCalled();
   });
 
-  it('asks again where points still come', async () => {
+  it('requests the part again when it gets new points', async () => {
     zoom.look([10, 900], ['loss']);
     vi.advanceTimersByTime(200);
     await answer([1]);
@@ -85,7 +85,7 @@ describe('Zoom', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('asks for nothing where all points are there', () => {
+  it('requests nothing if it already has all points', () => {
     whole.all = LONG.subarray(0, 100);
     zoom.look([10, 20], ['loss']);
     vi.advanceTimersByTime(1000);

@@ -13,18 +13,18 @@ function runs(...metrics: string[]) {
   return [{ model: new RunModel(runInfo('a', { latest }), socket as unknown as EventSocket), title: 'a' }];
 }
 
-it('is one plot: a metric with its forms, one form alone, or none while nobody has reported it', () => {
+it('is one plot of a metric with its variants, or of one variant, or none while it is not reported', () => {
   const of = (metric: string) => new ChosenPlot(runs('loss', 'val_loss', 'accuracy'), 'step', metric).plots();
   expect(of('loss').map(({ metric, names }) => [metric, names])).toEqual([['loss', ['loss', 'val_loss']]]);
   expect(of('val_loss').map(({ names }) => names)).toEqual([['val_loss']]);
   expect(of('f1')).toEqual([]);
   const [plot] = of('accuracy');
-  expect(plot!.heading).toBe(plot!.title); // which has no button that keeps it on top
+  expect(plot!.heading).toBe(plot!.title); // it has no button that pins it
   const source = new ChosenPlot(runs('accuracy'), 'step', 'accuracy');
   expect(source.arrange(source.plots()).top).toHaveLength(1);
 });
 
-it('what is seen is chosen: what a filter lets through, what is kept on top first, and no more than 24', () => {
+it('the chosen plots are at most 24 of those that match the filter, with pinned ones first', () => {
   const source = new ComparedRuns(runs('loss', 'accuracy', 'f1'), 'step');
   expect(chosenPlots(source, '', ['f1', 'elsewhere'])).toEqual(['f1', 'loss', 'accuracy']);
   expect(chosenPlots(source, 'acc', ['f1'])).toEqual(['accuracy']);

@@ -19,7 +19,7 @@ function model(id: string, metrics: string[], started: number): RunModel {
   return made;
 }
 
-it('draws a line for each run: its mean, or its one task', () => {
+it('draws a line for each run: its mean, or its only task', () => {
   const runs = [
     { model: model('a', ['loss', 'accuracy', 'cpu'], 0), title: 'first' },
     { model: model('b', ['loss'], 0), title: 'second' }
@@ -51,7 +51,7 @@ it('counts the time of each run from its own start', () => {
   expect(new ComparedRuns([{ model: late, title: 'late' }], 'step').lines('loss')).toEqual([]);
 });
 
-it('says where lines end in the units in which they are drawn', () => {
+it('returns the ends of lines in the units of the axis', () => {
   const early = model('a', ['loss'], 1);
   const late = model('b', ['loss'], 1000);
   const runs = [

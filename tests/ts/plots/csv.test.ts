@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 
 import { csvOf } from '../../../src/plots/csv';
 
-it('quotes what has commas, and leaves no formula to a spreadsheet', () => {
+it('quotes values with commas, and escapes formulas for spreadsheets', () => {
   const line = {
     key: '',
     name: '=A1, "x"',

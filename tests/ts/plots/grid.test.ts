@@ -9,7 +9,7 @@ import { GridOptions, PlotGrid } from '../../../src/plots/grid';
 import { RunPlots } from '../../../src/plots/runplots';
 import { FakeSocket, fakeSettings, noteEvent, runInfo, taskInfo } from '../fixtures';
 
-/** An observer whose elements come and go as the test says. */
+/** An observer whose elements the test makes visible or invisible. */
 class FakeSight {
   static readonly all: FakeSight[] = [];
   readonly observed = new Set<Element>();
@@ -44,7 +44,7 @@ class FakeSight {
 
 type FakeBokeh = BokehApi & { lines: Record<string, unknown>[] };
 
-/** As much of Bokeh as the plots use; `documents` is what it keeps, `lines` what is drawn. */
+/** Returns the part of Bokeh that the plots use. `documents` has the documents it keeps, `lines` the drawn lines. */
 function fakeBokeh(): FakeBokeh {
   const documents: object[] = [];
   const lines: Record<string, unknown>[] = [];
@@ -176,7 +176,7 @@ describe('PlotGrid', () => {
     Signal.clearData(model);
   });
 
-  /** The server sends what is wanted. */
+  /** Sends the requested metrics, as the server does. */
   function answer(): void {
     const { metrics = [] } = FakeSocket.last.sent.at(-1) as { metrics?: string[] };
     const frames = metrics.map(metric => ({ metric, task: 'worker:0', start: 0, x: [0, 10], y: [1, 2], replaced: '' }));
@@ -193,7 +193,7 @@ describe('PlotGrid', () => {
     await settled(() => expect(figures()).toEqual(shown));
   }
 
-  it('draws what has come while the page was hidden as soon as it is shown again', async () => {
+  it('draws points that arrived while the page was hidden as soon as it is shown again', async () => {
     await show(0, 1);
     const frames: FrameRequestCallback[] = [];
     vi.stubGlobal('requestAnimationFrame', (callback: FrameRequestCallback) => frames.push(callback));
@@ -207,8 +207,8 @@ describe('PlotGrid', () => {
     expect([...data.x]).toEqual([0, 10, 20]);
   });
 
-  it('asks for and draws what is near the view, and lets go of the rest', async () => {
-    expect(cards()).toHaveLength(1); // the others are folded
+  it('requests and draws plots near the viewport, and removes the others', async () => {
+    expect(cards()).toHaveLength(1); // the others are collapsed
     expect(host.querySelector('h3 [aria-expanded]')!.textContent).toBe('a200 plots');
     choices.setOpen(['a'], true);
     expect(cards()).toHaveLength(201);
@@ -224,7 +224,7 @@ describe('PlotGrid', () => {
     expect(host.childElementCount).toBe(0);
   });
 
-  it('folds, with what was open remembered, and shows all that a search finds', async () => {
+  it('collapses groups, remembers open ones, and shows all plots that a search finds', async () => {
     const heading = host.querySelector<HTMLElement>('h3 [aria-expanded]')!;
     heading.click();
     expect(choices.isOpen('a')).toBe(true);
@@ -240,7 +240,7 @@ describe('PlotGrid', () => {
     expect(cards()).toHaveLength(1);
   });
 
-  it('keeps what is pinned on top', () => {
+  it('keeps pinned plots on top', () => {
     choices.setOpen(['a'], true);
     const pin = (index: number) => cards()[index]!.querySelector<HTMLElement>('.jp-mod-pin')!;
     expect(pin(7).getAttribute('aria-label')).toBe('pin a/6');
@@ -251,7 +251,7 @@ describe('PlotGrid', () => {
     expect(cards()[0]!.querySelector('h3')!.textContent).toBe('loss');
   });
 
-  it('moves what is pinned, by keyboard and by dragging', () => {
+  it('moves pinned plots, with the keyboard and by dragging', () => {
     choices.setOpen(['a'], true);
     const names = () => cards().map(card => card.querySelector('h3')!.title);
     ['a/5', 'a/6', 'a/7'].forEach(metric => choices.setPinned(metric, true));
@@ -270,7 +270,7 @@ describe('PlotGrid', () => {
     };
     const drag = (type: string) =>
       Object.assign(new Event(type, { bubbles: true, cancelable: true }), { dataTransfer });
-    expect(cards()[0]!.dispatchEvent(drag('dragover'))).toBe(true); // something else
+    expect(cards()[0]!.dispatchEvent(drag('dragover'))).toBe(true); // another kind of drag
     const loss = cards().find(card => card.querySelector('h3')!.title === 'loss')!;
     loss.querySelector('h3')!.dispatchEvent(drag('dragstart'));
     expect(cards()[1]!.dispatchEvent(drag('dragover'))).toBe(false);
@@ -278,7 +278,7 @@ describe('PlotGrid', () => {
     expect(names().slice(0, 4)).toEqual(['a/6', 'loss', 'a/5', 'a/7']);
   });
 
-  it('says which line is which, and has buttons for its figure alone', async () => {
+  it('has a legend, and buttons only while it has a figure', async () => {
     const button = (name: string) => host.querySelector<HTMLButtonElement>(`[aria-label="${name} loss"]`)!;
     expect(button('save').hidden).toBe(true);
     await show(0, 1);
@@ -289,7 +289,7 @@ describe('PlotGrid', () => {
     expect(button('move').getAttribute('aria-pressed')).toBe('true');
   });
 
-  it('shows the mean of many tasks with the range that they are in, or a plot of each', async () => {
+  it('shows the mean of many tasks with their range, or a plot for each', async () => {
     model.setInfo({ ...model.info, tasks: Array.from({ length: 5 }, (_, i) => taskInfo(`worker:${i}`)) });
     FakeSight.tell(true, ...cards());
     await settled(() => expect(FakeSocket.last.sent.at(-1)).toMatchObject({ metrics: ['loss'] }));
@@ -312,7 +312,7 @@ describe('PlotGrid', () => {
     );
   });
 
-  it('draws what was done twice behind the line that took its place', async () => {
+  it('draws replaced steps behind the line that replaced them', async () => {
     await show(0, 1);
     const { lines } = bokeh;
     const before = lines.length;
@@ -331,7 +331,7 @@ describe('PlotGrid', () => {
     expect(host.querySelector('.jp-dtf-plot-legend')!.textContent).not.toContain('attempt');
   });
 
-  it('shows the newest value of a long line without drawing it, unless it is outside the plot', async () => {
+  it('shows the newest value of a long line without drawing it, unless it is outside of the plot', async () => {
     await show(0, 1);
     const { source } = bokeh.lines[0] as { source: { data: { x: Float64Array } } };
     const send = (start: number, x: number, y: number) =>
@@ -351,7 +351,7 @@ describe('PlotGrid', () => {
     expect(value()).toBe('50');
   });
 
-  it('hides a task in all plots, shows one alone, and all again', async () => {
+  it('hides a task in all plots, shows only one, and all again', async () => {
     choices.setOpen(['a'], true);
     await show(0, 2);
     const { metrics } = FakeSocket.last.sent.at(-1) as { metrics: string[] };
@@ -370,7 +370,7 @@ describe('PlotGrid', () => {
     expect(shown()).not.toContain('worker:0 false');
   });
 
-  it('says which task the others wait for, as long as they do', async () => {
+  it('shows which task the others wait for, while they do', async () => {
     await show(0, 1);
     const slow = () => [...host.querySelectorAll<HTMLElement>('.jp-dtf-plot-slow')].map(mark => mark.title);
     expect(slow()).toEqual([]);
@@ -380,10 +380,10 @@ describe('PlotGrid', () => {
     await settled(() => expect(slow()).toEqual([]));
   });
 
-  it('saves what is drawn as a table, from a menu that the keyboard reaches', async () => {
+  it('saves the lines as a table, with a menu that the keyboard can reach', async () => {
     await show(0, 1);
     const saved: Blob[] = [];
-    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(() => undefined); // there is nowhere to save
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(() => undefined); // jsdom cannot download
     vi.stubGlobal('URL', Object.assign(URL, { createObjectURL: (blob: Blob) => `blob:${saved.push(blob)}` }));
     const button = host.querySelector<HTMLButtonElement>('[aria-label="save loss"]')!;
     button.click();
@@ -395,13 +395,13 @@ describe('PlotGrid', () => {
     items[2]!.click();
     expect(button.getAttribute('aria-expanded')).toBe('false');
     await settled(() => expect(saved).toHaveLength(1));
-    const reader = new FileReader(); // the tests' page has no Blob.text()
+    const reader = new FileReader(); // jsdom has no Blob.text()
     reader.readAsText(saved[0]!);
     const rows = ['line,task,step,value', 'loss,worker:0,0,1', 'loss,worker:0,10,2', ''];
     await settled(() => expect(reader.result).toBe(rows.join('\r\n')));
   });
 
-  it('tells values to the keyboard', async () => {
+  it('shows values with the keyboard', async () => {
     await show(0, 1);
     const area = host.querySelector<HTMLElement>('[role=slider]')!;
     area.focus();

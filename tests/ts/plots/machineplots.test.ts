@@ -7,7 +7,7 @@ import { MachinePlots } from '../../../src/plots/machineplots';
 
 const words = { all: (hosts: number) => `All ${hosts} hosts`, each: 'Each host' };
 
-it('puts the plots of each host below its name, a line for each series in its own colour', async () => {
+it('has the plots of each host under its name, with a line in its own color for each series', async () => {
   const series = (host: string, metric: string, plot: string, line: string, unit: string) => ({
     ...{ host, metric, plot, line, unit },
     ...{ time: [2], value: [1] }
@@ -40,7 +40,7 @@ it('puts the plots of each host below its name, a line for each series in its ow
   expect(new Set(lines.map(({ task }) => source.colours(disk).get(task))).size).toBe(2);
 });
 
-it('has the mean of many hosts first with the lines it is of, and each host folded below', async () => {
+it('has the mean of many hosts with their lines first, and each host collapsed below', async () => {
   const machines = new MachinesModel(0, () =>
     Promise.resolve(
       Array.from({ length: 20 }, (_, host) => ({

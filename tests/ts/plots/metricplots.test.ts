@@ -20,14 +20,14 @@ const line = (metric: string, task = 'worker:0'): Line => ({
 });
 
 describe('plotsOf', () => {
-  it('puts training and validation together, loss first and speed last', () => {
+  it('puts training and validation into one plot, with the loss first and the speed last', () => {
     const plots = plotsOf(['examples_per_second', 'val_accuracy', 'accuracy', 'step_seconds', 'val_loss', 'loss']);
     expect(plots.map(plot => plot.metric)).toEqual(['loss', 'accuracy', 'examples_per_second', 'step_seconds']);
     expect(plots[1]!.names).toEqual(['accuracy', 'val_accuracy']);
     expect(plots[2]!.title).toBe('examples/s');
   });
 
-  it('keeps batches, epochs and validation of a metric together, and names that only look so apart', () => {
+  it('puts batches, epochs and validation of a metric into one plot, but not names that only look similar', () => {
     const plots = plotsOf(['val_loss', 'epoch_loss', 'loss', 'epoch_time', 'running_auc', 'epoch_auc', 'val_f1']);
     expect(plots.map(({ names }) => names)).toEqual([
       ['loss', 'epoch_loss', 'val_loss'],
@@ -40,7 +40,7 @@ describe('plotsOf', () => {
     expect(phaseOf('loss', plotsOf(['loss', 'val_loss'])[0]!)).toBe('training');
   });
 
-  it('knows what a run is judged by', () => {
+  it('detects the important metrics of a run', () => {
     const names = ['loss', 'head_loss', 'top_5_accuracy', 'learning_rate', 'f1', 'val_f1', 'norm', 'layer_1/norm'];
     expect(
       plotsOf(names)
@@ -51,7 +51,7 @@ describe('plotsOf', () => {
 });
 
 describe('replacedLines', () => {
-  it('are of the tasks that are drawn, and of no mean', () => {
+  it('belong to the drawn tasks, and not to a mean', () => {
     const [loss] = plotsOf(['loss', 'val_loss']);
     const before = ['worker:0', 'worker:1'].map(task => ({ ...line('loss', task), name: `${task}, attempt 1` }));
     const shown = (mode: 'each' | 'mean', task?: string) => {
@@ -70,13 +70,13 @@ describe('plotLines', () => {
   const lines = (metric: string) => known.filter(one => one.metric === metric);
   const [loss] = plotsOf(['val_loss', 'loss']);
 
-  it('shows each task, or the mean where the server made one, training first', () => {
+  it('shows each task, or the mean if the server has computed one, with training first', () => {
     const keys = (mode: 'each' | 'mean') => plotLines(loss!, lines, mode).map(one => one.key);
     expect(keys('each')).toEqual(['worker:0', 'worker:1', 'worker:1|val']);
     expect(keys('mean')).toEqual(['', 'worker:1|val']);
   });
 
-  it('shows the mean of many tasks, with what it is of, unless lines are asked for', () => {
+  it('shows the mean of many tasks, with their lines, unless all lines are requested', () => {
     const tasks = [0, 1, 2, 3].map(index => line('loss', `worker:${index}`));
     const shown = (count: number, mode: 'auto' | 'each' | 'mean') =>
       plotLines(plotsOf(['loss'])[0]!, () => [line('loss', ''), ...tasks.slice(0, count)], mode);
@@ -88,20 +88,20 @@ describe('plotLines', () => {
     expect(shown(4, 'auto')[0]!.version).toBe(7);
   });
 
-  it('has a plot of each task where that is asked for', () => {
+  it('has a plot for each task if requested', () => {
     const plots = splitPlot(loss!, ['worker:0', 'worker:1']);
     expect(plots.map(plot => plot.title)).toEqual(['loss · worker:0', 'loss · worker:1']);
     expect(new Set(plots.map(plot => plot.id)).size).toBe(2);
     expect(plotLines(plots[1]!, lines, 'split').map(one => one.key)).toEqual(['worker:1', 'worker:1|val']);
   });
 
-  it('has nothing to show of what has not come', () => {
+  it('has no lines for a metric without points', () => {
     expect(plotLines(plotsOf(['norm'])[0]!, lines, 'each')).toEqual([]);
   });
 });
 
 describe('compareTasks', () => {
-  it('counts task indices as numbers', () => {
+  it('compares task indices as numbers', () => {
     expect(['worker:10', 'worker:2', 'chief:0'].sort(compareTasks)).toEqual(['chief:0', 'worker:2', 'worker:10']);
   });
 });

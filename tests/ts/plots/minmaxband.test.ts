@@ -5,7 +5,7 @@ import { bandOf } from '../../../src/plots/minmaxband';
 const floats = (...values: number[]) => new Float64Array(values);
 
 describe('bandOf', () => {
-  it('goes from the lowest to the highest, between points too', () => {
+  it('extends from the minimum to the maximum, also between points', () => {
     const band = bandOf([
       { x: floats(0, 2, 4), y: floats(0, 2, 0) },
       { x: floats(0, 4), y: floats(1, 1) }
@@ -15,7 +15,7 @@ describe('bandOf', () => {
     expect([...band.high]).toEqual([1, 2, 1]);
   });
 
-  it('has no hole where a value is not a number, and ends where all do', () => {
+  it('has no gap where one value is not a number, and ends where all lines end', () => {
     const band = bandOf([
       { x: floats(0, 1, 2), y: floats(NaN, 5, NaN) },
       { x: floats(1, 2, 3), y: floats(4, NaN, Infinity) }
@@ -25,7 +25,7 @@ describe('bandOf', () => {
     expect([...band.high]).toEqual([5]);
   });
 
-  it('keeps every peak of thousands of points within a few hundred edges', () => {
+  it('keeps every peak of thousands of points with a few hundred edges', () => {
     const x = Float64Array.from({ length: 5000 }, (_, i) => i);
     const y = x.map(at => (at === 1777 ? 9 : Math.sin(at)));
     const band = bandOf([{ x, y }]);

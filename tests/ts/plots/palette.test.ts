@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { PALETTE, taskColours } from '../../../src/plots/palette';
 
-// The ground that plots stand on, --jp-layout-color1, in each of JupyterLab's themes.
+// The background of plots, --jp-layout-color1, in each of JupyterLab's themes.
 const GROUNDS = { light: '#ffffff', dark: '#212121', 'dark high contrast': '#111111' };
 
 /** Relative luminance, as the Web Content Accessibility Guidelines define it. */
@@ -19,12 +19,12 @@ function contrast(one: string, other: string): number {
   return (light + 0.05) / (dark + 0.05);
 }
 
-describe.each(Object.entries(GROUNDS))('on the ground of the %s theme', (_, ground) => {
-  it.each(PALETTE)('%s can be told from it', colour => expect(contrast(colour, ground)).toBeGreaterThanOrEqual(3));
+describe.each(Object.entries(GROUNDS))('on the background of the %s theme', (_, ground) => {
+  it.each(PALETTE)('%s has enough contrast', colour => expect(contrast(colour, ground)).toBeGreaterThanOrEqual(3));
 });
 
 describe('taskColours', () => {
-  it('gives each task its own colour while there are colours', () => {
+  it('gives each task its own color while there are enough colors', () => {
     const tasks = PALETTE.map((_, index) => `worker:${index}`);
     expect(new Set(taskColours(tasks).values()).size).toBe(PALETTE.length);
     expect(taskColours([...tasks, 'ps:0']).get('ps:0')).toBe(PALETTE[0]);

@@ -16,7 +16,7 @@ describe('arrange', () => {
     expect(arrangement.families[0]!.plots.map(shortTitle)).toEqual(['norm', 'block/entropy']);
   });
 
-  it('puts numbered names together, and numbered prefixes below one more heading', () => {
+  it('groups numbered names, and puts numbered prefixes under another heading', () => {
     const arrangement = of([
       ...names(10, i => `class_${i}_f1`),
       ...names(20, i => `layer_${i >> 1}/${i % 2}`),
@@ -29,7 +29,7 @@ describe('arrange', () => {
     expect(new Set(keysOf(arrangement.families)).size).toBe(12);
   });
 
-  it('leaves what a run is judged by on top of many others', () => {
+  it('keeps the important metrics above many others', () => {
     const arrangement = of([
       ...names(40, i => `m${String.fromCharCode(97 + (i % 26), 97 + i)}`),
       'loss',
@@ -39,13 +39,13 @@ describe('arrange', () => {
     expect(headings(arrangement)).toEqual([' 40']);
   });
 
-  it('puts what is pinned first, in the order in which it was, and nowhere else', () => {
+  it('puts pinned plots first, in the order in which they were pinned, and nowhere else', () => {
     const arrangement = of(['loss', 'a/x', 'a/y'], ['a/y', 'unheard', 'loss']);
     expect(top(arrangement)).toEqual(['a/y', 'loss']);
     expect(headings(arrangement)).toEqual(['a 1']);
   });
 
-  it('does not take longer than it may with thousands', () => {
+  it('handles thousands of metrics', () => {
     const arrangement = of(names(5000, i => `layer_${i}/norm`));
     expect(arrangement.families).toHaveLength(1);
     expect(arrangement.families[0]!.count).toBe(5000);
@@ -55,11 +55,11 @@ describe('arrange', () => {
 describe('openByDefault', () => {
   const open = (metrics: string[]) => [...openByDefault(of(metrics))];
 
-  it('opens everything where there is little', () => {
+  it('opens everything if there are few plots', () => {
     expect(open(['loss', 'a/x', 'b/x'])).toEqual(['a', 'b']);
   });
 
-  it('opens no more than can be looked through', () => {
+  it('opens no more plots than a user can look through', () => {
     expect(open(['loss', ...names(FEW_PLOTS, i => `a/${i}`), 'b/x'])).toEqual(['b']);
     expect(open(['loss', ...names(100, i => `layer_${i}/norm`)])).toEqual([]);
   });

@@ -18,10 +18,10 @@ describe('filterOf', () => {
     ['accuracy', false]
   ])('%j', (filter, expected) => expect(found(filter, 'loss', 'val_loss').length > 0).toBe(expected));
 
-  it('finds validation only where there is some', () =>
+  it('finds only metrics that have validation', () =>
     expect(found('val', 'loss', 'val_loss', 'norm')).toEqual(['loss']));
 
-  it('takes the title as well as the name', () =>
+  it('matches the title as well as the name', () =>
     expect(found('examples/s', 'examples_per_second', 'loss')).toEqual(['examples_per_second']));
 
   it.each([
@@ -29,8 +29,8 @@ describe('filterOf', () => {
     ['norm$ layer', ['layer_1/norm', 'layer_2/norm', 'layer_12/norm']],
     ['^norm', ['norm']],
     ['layer_1*/norm', ['layer_1/norm', 'layer_12/norm']],
-    ['(layer', []] // an expression that is not finished is what it says
-  ])('takes regular expressions and asterisks: %j', (filter, expected) =>
+    ['(layer', []] // an incomplete expression is matched literally
+  ])('supports regular expressions and asterisks: %j', (filter, expected) =>
     expect(found(filter, 'layer_1/norm', 'layer_2/norm', 'layer_12/norm', 'norm')).toEqual(expected)
   );
 });

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { RedrawPace } from '../../../src/plots/redrawpace';
 
-/** 500 pixels wide, following lines from 0 on. */
+/** The plots are 500 pixels wide, and show lines from 0 to their ends. */
 describe('RedrawPace', () => {
   let again: ReturnType<typeof vi.fn<() => void>>;
   let pace: RedrawPace;
@@ -19,7 +19,7 @@ describe('RedrawPace', () => {
     vi.useRealTimers();
   });
 
-  it('draws each point of a short line, and of a long one those that move it', () => {
+  it('draws each point of a short line, and those of a long line that move it visibly', () => {
     expect([10, 11, 12].map(tip => next(tip))).toEqual(['lines', 'lines', 'lines']);
     expect(next(100_000)).toBe('lines');
     expect(next(100_050)).toBe('nothing');
@@ -31,7 +31,7 @@ describe('RedrawPace', () => {
     expect(pace.defers).toBe(false);
   });
 
-  it('updates values within a second and the lines at last, also when no more points come', () => {
+  it('updates values within a second and the lines later, even if there are no more points', () => {
     next(100_000);
     expect(next(100_010)).toBe('nothing');
     vi.advanceTimersByTime(999);
@@ -47,7 +47,7 @@ describe('RedrawPace', () => {
     expect(again).toHaveBeenCalledTimes(2);
   });
 
-  it('draws a new line, whatever moves a single one, and what is asked for', () => {
+  it('draws new lines, visible movements of any line, and on request', () => {
     next(100_000, 50);
     expect(next(100_000, 50, 1)).toBe('lines');
     expect(next(100_000, 49_000, 1)).toBe('lines');
@@ -55,12 +55,12 @@ describe('RedrawPace', () => {
     expect(next(100_000, 49_000, 1)).toBe('lines');
   });
 
-  it('draws nothing while points come outside the limits', () => {
+  it('draws nothing while new points are outside of the limits', () => {
     const zoomed = (tip: number) => pace.next([tip], [100, 200], 5);
     expect([1000, 2000, 3000].map(zoomed)).toEqual(['lines', 'nothing', 'nothing']);
   });
 
-  it('calls nobody after it was disposed of', () => {
+  it('does not call back after it is disposed', () => {
     next(100_000);
     next(100_010);
     pace.dispose();

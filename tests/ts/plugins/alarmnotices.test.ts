@@ -10,7 +10,7 @@ import { runInfo } from '../fixtures';
 
 beforeEach(() => Notification.dismiss());
 
-/** The plugin over a page whose runs the test changes. */
+/** Activates the plugin in a page whose runs the test changes. */
 function page() {
   const changed = new Signal<object, void>({});
   const runs = { runs: [] as RunInfo[], isReady: true, title: (id: string) => `title-${id}`, changed };
@@ -27,7 +27,7 @@ function page() {
 const long = { created: 100, started: 100 };
 const END = { about: 'end', title: 'd has succeeded', text: '', task: '', time: 190 };
 
-it('tells of the ends of long runs, and once of one that tells of it itself', () => {
+it('reports the ends of long runs, and only once if the run has an alarm about it', () => {
   const show = page();
   const going = ['a', 'b', 'c', 'd'].map(id => runInfo(id, long));
   expect(show(...going)).toEqual([]);

@@ -11,7 +11,7 @@ import { clusterInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
 
-/** Insert the code of a document while no notebook is open: what was answered, and what was copied. */
+/** Inserts the code of a document while no notebook is open. Returns the result and the copied code. */
 async function insert(change: { readOnly?: boolean; dirty?: boolean; save?: () => Promise<void>; running?: boolean }) {
   const copied = vi.spyOn(Clipboard, 'copyToSystem').mockReset().mockReturnValue();
   const save = vi.fn(change.save ?? (() => Promise.resolve()));
@@ -28,14 +28,14 @@ async function insert(change: { readOnly?: boolean; dirty?: boolean; save?: () =
 }
 
 describe('insertCode', () => {
-  it('saves what is drawn before the code names its file', async () => {
+  it('saves the design before the code refers to its file', async () => {
     const done = await insert({});
     expect([done.where, done.saves]).toEqual(['clipboard', 1]);
     expect(done.code).toContain('cluster = dtf.Cluster(design="digits.dtf", name="digits")');
     expect((await insert({ running: true })).code).toContain('cluster = dtf.connect("digits")');
   });
 
-  it('gives no code that would train something else than what is drawn', async () => {
+  it('gives no code that would not train the drawn design', async () => {
     const failed = await insert({ save: () => Promise.reject(new Error('disk full')) });
     expect([failed.where, failed.code]).toEqual([null, null]);
     const said = vi.spyOn(Notification, 'error').mockReturnValue('');

@@ -10,7 +10,7 @@ import { checkpointInfo, clusterInfo, runInfo } from '../fixtures';
 const trans = nullTranslator.load('jupyter_dtf');
 const LOST = runInfo('r', { state: 'lost', goes_on: true, checkpoint: checkpointInfo(14), jobs: { worker: 3 } });
 
-/** The commands over a page with these runs, and clusters of which one is lost. */
+/** Adds the commands to a page with these runs, and with clusters of which one is lost. */
 function page(...runs: RunInfo[]) {
   const resume = vi.fn((id: string, cluster: string) => Promise.resolve(runInfo(`${id}-again`, { cluster })));
   const start = vi.fn(() => Promise.resolve(clusterInfo('fresh', { state: 'starting' })));
@@ -33,7 +33,7 @@ function page(...runs: RunInfo[]) {
 }
 
 describe('resuming', () => {
-  it('goes on with a run on the cluster that is chosen, and opens the new one', async () => {
+  it('resumes a run on the chosen cluster, and opens the new run', async () => {
     const { commands, resume, start, open } = page(LOST);
     await commands.execute(CommandIDs.resumeRun, { run: 'r', cluster: 'lab' });
     expect(resume).toHaveBeenCalledWith('r', 'lab');
@@ -41,21 +41,21 @@ describe('resuming', () => {
     expect(open).toHaveBeenCalledWith('r-again');
   });
 
-  it('starts a cluster for as many tasks where one is wanted', async () => {
+  it('starts a cluster with as many tasks if a new one is chosen', async () => {
     const { commands, resume, start } = page(LOST);
     await commands.execute(CommandIDs.resumeRun, { run: 'r', cluster: '+' });
     expect(start).toHaveBeenCalledWith({ kind: 'local', jobs: { worker: 3 } });
     expect(resume).toHaveBeenCalledWith('r', 'fresh');
   });
 
-  it('offers the clusters that are there', () => {
+  it('offers the clusters that are not lost', () => {
     const { commands, dtf } = page(LOST);
     openResumeMenu(commands, dtf, 'r', document.body);
     const labels = [...document.querySelectorAll('.lm-Menu-itemLabel')].map(label => label.textContent);
     expect(labels.filter(label => label !== '')).toEqual(['lab', 'soon', 'A new local cluster']);
   });
 
-  it('is for runs that it makes sense for', () => {
+  it('is enabled depending on the state of the run', () => {
     const { commands } = page(LOST, runInfo('p', { goes_on: true }), runInfo('x', { state: 'paused' }));
     const enabled = (run: string) =>
       [CommandIDs.pauseRun, CommandIDs.continueRun, CommandIDs.resumeRun].map(id => commands.isEnabled(id, { run }));
@@ -64,7 +64,7 @@ describe('resuming', () => {
     expect(enabled('x')).toEqual([false, true, false]);
   });
 
-  it('pauses', async () => {
+  it('pauses a run', async () => {
     const { commands, known } = page(runInfo('p', { goes_on: true }));
     await commands.execute(CommandIDs.pauseRun, { run: 'p' });
     expect(known.pause).toHaveBeenCalledWith('p');

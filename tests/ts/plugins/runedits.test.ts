@@ -23,7 +23,7 @@ function page() {
   return { edits, patch, said };
 }
 
-it('undoes what it has changed and nothing else', async () => {
+it('undoes its own changes and nothing else', async () => {
   const { edits, patch, said } = page();
   await edits.archive(['a', 'old', 'fails', 'b'], true);
   expect(patch.mock.calls.map(([id]) => id)).toEqual(['a', 'fails', 'b']);
@@ -34,14 +34,14 @@ it('undoes what it has changed and nothing else', async () => {
   await waitFor(() => expect(patch.mock.calls).toEqual(['a', 'b'].map(id => [id, { archived: false }])));
 });
 
-it('says nothing of what could not be done', async () => {
+it('reports no success for edits that failed', async () => {
   const { edits, said } = page();
   await edits.remove(['fails']);
   await edits.archive(['old'], true);
   expect(said()).toEqual(['no']);
 });
 
-it('keeps the lines of a text, and Enter begins another', async () => {
+it('keeps the lines of a text, and Enter starts a new line', async () => {
   const asked = askLines(trans, 'Note', 'one\ntwo');
   const found = () => document.querySelector<HTMLTextAreaElement>('.jp-Dialog textarea');
   await waitFor(() => expect(found()).not.toBeNull());

@@ -21,7 +21,7 @@ function page(clusters: ClusterInfo[], runs: RunInfo[]) {
   return { dtf, changed, stop, run, clusters: managers[0]!, runs: managers[1]! };
 }
 
-it('lists what runs, opens it and stops it', () => {
+it('lists active clusters and runs, and can open and stop them', () => {
   const { clusters, runs, run } = page(
     [
       clusterInfo('digits', { active_runs: 1 }),
@@ -57,7 +57,7 @@ it('lists what runs, opens it and stops it', () => {
   ]);
 });
 
-it('stops all that can be stopped, and says how many runs that ends', () => {
+it('stops all that can be stopped, and asks with the number of runs that this ends', () => {
   const { clusters, runs, stop } = page(
     [clusterInfo('one', { active_runs: 2 }), clusterInfo('two', { state: 'stopping' })],
     [runInfo('a'), runInfo('b', { state: 'stopping' }), runInfo('c', { state: 'failed' })]
@@ -70,7 +70,7 @@ it('stops all that can be stopped, and says how many runs that ends', () => {
   expect(stop.run.mock.calls).toEqual([['a']]);
 });
 
-it('is drawn anew only when it reads otherwise', () => {
+it('is updated only when its text changes', () => {
   const { dtf, changed, runs } = page([], [runInfo('a')]);
   const drawn = vi.fn();
   runs.runningChanged.connect(drawn);

@@ -7,7 +7,7 @@ import { expect, it } from 'vitest';
 import { tour } from '../../../src/plugins/tourplugin';
 import { CommandIDs } from '../../../src/tokens';
 
-it('shows the panel, is there once, and gives the focus back', async () => {
+it('shows the panel, appears only once, and restores the focus', async () => {
   const commands = new CommandRegistry();
   const shown: string[] = [];
   commands.addCommand(CommandIDs.showPanel, { execute: () => shown.push('panel') });

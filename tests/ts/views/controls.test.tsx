@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { SmallButton } from '../../../src/views/controls';
 
 describe('SmallButton', () => {
-  it('is named by its word, which a hint only describes', () => {
+  it('has its text as its name, and the hint as its description', () => {
     render(
       <SmallButton hint="Measure the layers" onClick={vi.fn()}>
         Profile
@@ -14,7 +14,7 @@ describe('SmallButton', () => {
     expect(screen.getByRole('button', { name: 'Profile' }).title).toBe('Measure the layers');
   });
 
-  it('keeps the focus while it is busy, and does nothing', () => {
+  it('keeps the focus while it is busy, but does nothing', () => {
     const onClick = vi.fn();
     const button = (busy: boolean) => (
       <SmallButton busy={busy} onClick={onClick}>

@@ -22,7 +22,7 @@ const trans = nullTranslator.load('jupyter_dtf');
 describe('Header', () => {
   const others = () => ({ onPause: vi.fn(), onContinue: vi.fn(), onResume: vi.fn() });
 
-  it('says what the run is and how far, and stops it', () => {
+  it('shows the run and its progress, and can stop it', () => {
     const stop = vi.fn();
     const menu = vi.fn();
     render(<Header run={runInfo('a')} trans={trans} onStop={stop} {...others()} onMenu={menu} />);
@@ -36,7 +36,7 @@ describe('Header', () => {
     expect(menu).toHaveBeenCalledOnce();
   });
 
-  it('says what the run would go on from, and who holds the others up', () => {
+  it('shows the last checkpoint, and stragglers', () => {
     const checkpoint = checkpointInfo(1200, { time: Date.now() / 1000 - 14.2 });
     const slow = { 'worker:1': 'worker:1 takes 3.1 times as long' };
     const { rerender } = render(
@@ -49,7 +49,7 @@ describe('Header', () => {
     expect(screen.getByText('last checkpoint: step 1200')).toBeTruthy();
   });
 
-  it('says how much of the data has been sent, which can be stopped', () => {
+  it('shows how much of the data has been sent, and can stop it', () => {
     const progress = { done: 312 * 2 ** 20, total: 2 ** 30, unit: 'byte', epoch: 0, epochs: 0 };
     const message = 'sending 312 MiB of 1.0 GiB, 890 MiB/s';
     const run = runInfo('a', { state: 'pending', message, progress, started: null });
@@ -60,7 +60,7 @@ describe('Header', () => {
     expect(screen.getByRole('button', { name: 'Stop name-a' })).toBeTruthy();
   });
 
-  it('says why a run failed, and offers no stop', () => {
+  it('shows why a run failed, without a button that stops it', () => {
     const run = runInfo('a', { state: 'failed', message: 'worker:1 died (SIGKILL)', ended: 1073 });
     render(<Header run={run} trans={trans} onStop={vi.fn()} {...others()} onMenu={vi.fn()} />);
     expect(screen.getByText('worker:1 died (SIGKILL)')).toBeTruthy();
@@ -68,7 +68,7 @@ describe('Header', () => {
     expect(screen.queryByRole('button', { name: /^Stop/ })).toBeNull();
   });
 
-  it('offers to go on with a run that is lost, and says which it goes on from', () => {
+  it('offers to resume a lost run, and shows which run a run was resumed from', () => {
     const resume = vi.fn();
     const open = vi.fn();
     const lost = runInfo('a', { state: 'lost', message: 'The cluster was killed', ended: 1073, goes_on: true });
@@ -83,7 +83,7 @@ describe('Header', () => {
         onMenu={vi.fn()}
       />
     );
-    const { rerender } = render(shown(lost)); // which has no checkpoint
+    const { rerender } = render(shown(lost)); // without a checkpoint
     expect(screen.queryByRole('button', { name: /Resume/ })).toBeNull();
     expect(screen.queryByText(/resumed from/)).toBeNull();
     rerender(shown({ ...lost, checkpoint: checkpointInfo(14), resumed_from: 'b' }));
@@ -97,10 +97,10 @@ describe('Header', () => {
     expect(screen.queryByRole('button', { name: /Resume/ })).toBeNull();
   });
 
-  it('pauses what goes on from checkpoints, and continues what is paused', () => {
+  it('pauses runs with checkpoints, and continues paused ones', () => {
     const does = others();
     const shown = (run: RunInfo) => <Header run={run} trans={trans} onStop={vi.fn()} {...does} onMenu={vi.fn()} />;
-    const { rerender } = render(shown(runInfo('a'))); // which writes no checkpoints
+    const { rerender } = render(shown(runInfo('a'))); // without checkpoints
     expect(screen.queryByRole('button', { name: /^Pause/ })).toBeNull();
     rerender(shown(runInfo('a', { goes_on: true })));
     fireEvent.click(screen.getByRole('button', { name: 'Pause name-a' }));
@@ -114,7 +114,7 @@ describe('Header', () => {
     expect(does.onContinue).toHaveBeenCalledOnce();
   });
 
-  it('shows the line of the person that failed, and the traceback', () => {
+  it("shows the line of the user's code that failed, and the traceback", () => {
     const traceback =
       'Traceback:\n  File "/home/ada/train.py", line 3, in step\n    return 1 / 0\nZeroDivisionError: x';
     const tasks = [taskInfo('worker:0', { state: 'failed', message: 'ZeroDivisionError: x', traceback })];
@@ -143,13 +143,13 @@ describe('MachineHistory', () => {
       </MachineHistory>
     );
 
-  it('is a sentence and nothing else where the cluster is gone', () => {
+  it('is only a sentence if the cluster is gone', () => {
     shown(null);
     expect(screen.getByText('The cluster digits is gone, and so is the data about its machines.')).toBeTruthy();
     expect(screen.queryByText('plots')).toBeNull();
   });
 
-  it('says why there is nothing to see', async () => {
+  it('explains why there is nothing to see', async () => {
     let answer: () => Promise<never[]> = () => Promise.reject(new Error('It does not respond'));
     const machines = new MachinesModel(0, () => answer());
     shown(machines, true);
@@ -166,7 +166,7 @@ describe('MachineHistory', () => {
 });
 
 describe('Tabs', () => {
-  it('goes round with the arrow keys and keeps what was looked at', () => {
+  it('wraps around with the arrow keys, and keeps the contents of visited tabs', () => {
     const tabs = ['one', 'two', 'three'].map(id => ({ id, title: id, content: <p>{`content ${id}`}</p> }));
     function Held(): React.ReactElement {
       const [active, setActive] = React.useState('one');
@@ -203,7 +203,7 @@ describe('Events', () => {
     }
   ];
 
-  it('tells what happened, failures with their traceback open', () => {
+  it('shows what happened, with the tracebacks of failures expanded', () => {
     render(<Events story={story} trans={trans} printed={task => `last words of ${task}`} />);
     expect(countTroubles(story)).toBe(2);
     expect(screen.getByText('2 tasks share 1 core')).toBeTruthy();
@@ -226,7 +226,7 @@ describe('Output', () => {
     text: `line ${number}`
   }));
 
-  it('puts only the lines in sight into the page, and filters by task', () => {
+  it('renders only the visible lines, and filters by task', () => {
     render(
       <Output lines={lines} dropped={0} tasks={['worker:0', 'worker:1']} follow={false} ended={false} trans={trans} />
     );
@@ -239,7 +239,7 @@ describe('Output', () => {
     expect(screen.getByRole('log', { name: 'Output of the tasks' }).tabIndex).toBe(0);
   });
 
-  it('says that nothing was written, or nothing yet', () => {
+  it('shows that there is no output, or none yet', () => {
     const empty = (ended: boolean) => (
       <Output lines={[]} dropped={0} tasks={[]} follow={false} ended={ended} trans={trans} />
     );
@@ -249,7 +249,7 @@ describe('Output', () => {
     expect(screen.getByText('No output.')).toBeTruthy();
   });
 
-  it('asks for earlier lines, and for the newest when it is told to follow', () => {
+  it('requests earlier lines, and the newest ones when it follows the output', () => {
     const pages = { hasEarlier: true, problem: '', earlier: vi.fn(), later: vi.fn(), follow: vi.fn() };
     render(
       <Output lines={lines} dropped={7} pages={pages} tasks={['worker:0']} follow={false} ended={false} trans={trans} />
@@ -263,7 +263,7 @@ describe('Output', () => {
     expect(pages.follow).toHaveBeenLastCalledWith('worker:0');
   });
 
-  it('says where lines are missing and why a page did not come', () => {
+  it('shows where lines are missing, and why a page could not be fetched', () => {
     const pages = { hasEarlier: false, problem: 'not now', earlier: vi.fn(), later: vi.fn(), follow: vi.fn() };
     const gap = { ...lines[0]!, text: '', missing: 12 };
     render(<Output lines={[gap]} dropped={12} pages={pages} tasks={[]} follow={false} ended={false} trans={trans} />);
@@ -271,7 +271,7 @@ describe('Output', () => {
     expect(screen.getByRole('alert').textContent).toBe('not now');
   });
 
-  it('knows which lines can be seen', () => {
+  it('computes the visible lines', () => {
     expect(visibleRows(0, 180, 1000, 18)).toEqual([0, 30]);
     expect(visibleRows(1800, 180, 1000, 18)).toEqual([80, 130]);
     expect(visibleRows(1800, 180, 10, 18)).toEqual([10, 10]);
@@ -279,7 +279,7 @@ describe('Output', () => {
 });
 
 describe('Links', () => {
-  it('has a row for each pair of tasks, and stresses a link that is slow', () => {
+  it('has a row for each pair of tasks, and highlights slow links', () => {
     const links = [
       { from: 'worker:0', to: 'worker:1', bytes: 2 ** 20, seconds: 0.5, slow: true },
       { from: 'worker:1', to: 'worker:0', bytes: 2 ** 20, seconds: 0.001, slow: false }
@@ -293,13 +293,13 @@ describe('Links', () => {
     expect(rows[2]).toBe('worker:1 bertworker:0 ada1.0 MiB1 ms1000 MiB/s');
   });
 
-  it('is nothing where the tasks are on one machine', () => {
+  it('is empty if the tasks are on one machine', () => {
     expect(render(<Links links={[]} tasks={[]} trans={trans} />).container.textContent).toBe('');
   });
 });
 
 describe('Machines', () => {
-  it('lists tasks with how they ended and what they used', () => {
+  it('lists tasks with their exit status and resource usage', () => {
     const line = { metric: 'cpu', task: 'worker:0', x: new Float64Array([1]), y: new Float64Array([1.5]), version: 1 };
     const other = { ...line, metric: 'gpu_memory_bytes', y: new Float64Array([2 ** 30]) };
     const run = runInfo('a', {
@@ -316,7 +316,7 @@ describe('Machines', () => {
 });
 
 describe('sparklinePoints', () => {
-  it('goes from the left to the right, the greatest value on top', () => {
+  it('goes from left to right, with the greatest value at the top', () => {
     expect(sparklinePoints([2, 1, NaN, 0])).toBe('1.0,2.0 30.0,8.0 59.0,14.0');
     expect(sparklinePoints([1])).toBe('');
   });

@@ -57,7 +57,7 @@ function Shown(props: {
 
 const names = () => screen.getAllByRole('listitem').map(row => row.getAttribute('data-run'));
 
-it('finds, sorts, and shows what is archived when it is asked for', () => {
+it('filters and sorts runs, and shows archived ones on request', () => {
   render(<Shown />);
   expect(names()).toEqual(['b', 'a']);
   fireEvent.click(screen.getByRole('button', { name: 'name' }));
@@ -74,7 +74,7 @@ it('finds, sorts, and shows what is archived when it is asked for', () => {
   expect(screen.getByText('Invalid query: no_such')).toBeTruthy();
 });
 
-it('has columns of choice', () => {
+it('has selectable columns', () => {
   render(<Shown />);
   expect(screen.queryByRole('button', { name: 'strategy' })).toBeNull();
   fireEvent.click(within(screen.getByRole('group', { name: 'Columns', hidden: true })).getByLabelText('strategy'));
@@ -82,7 +82,7 @@ it('has columns of choice', () => {
   expect(screen.getAllByText('allreduce')).toHaveLength(2);
 });
 
-it('compares what is ticked, with the differences first', () => {
+it('compares the selected runs, with only the differences at first', () => {
   const told: string[] = [];
   render(<Shown told={what => told.push(what)} />);
   fireEvent.click(screen.getByLabelText('Compare name-a'));
@@ -100,7 +100,7 @@ it('compares what is ticked, with the differences first', () => {
   expect(screen.queryByRole('region', { name: 'Comparison' })).toBeNull();
 });
 
-it('keeps what is compared as a file', () => {
+it('saves the comparison as a file', () => {
   const save = vi.fn();
   render(<Shown save={save} />);
   ['a', 'b'].forEach(id => fireEvent.click(screen.getByLabelText(`Compare name-${id}`)));
@@ -119,7 +119,7 @@ it('keeps what is compared as a file', () => {
   });
 });
 
-it('groups by a column, folded, with counts and the best', () => {
+it('groups by a column, with collapsed groups, counts and the best value', () => {
   render(<Shown />);
   fireEvent.click(within(screen.getByRole('group', { name: 'Columns', hidden: true })).getByLabelText('best val_loss'));
   fireEvent.change(screen.getByLabelText('Group by'), { target: { value: 'strategy' } });
@@ -134,7 +134,7 @@ it('groups by a column, folded, with counts and the best', () => {
   expect(names()).toEqual([null]);
 });
 
-it('has what two runs were submitted with side by side', () => {
+it('shows the code and the designs of two runs side by side', () => {
   const code = (rate: string) => [{ name: 'cell', text: `import keras\nrate = ${rate}\nfit(rate)\n` }];
   const design = (batch: number) => ({
     name: 'lab.dtf',
@@ -169,7 +169,7 @@ it('has what two runs were submitted with side by side', () => {
   expect(designs().queryByText('placement.dense')).toBeNull();
 });
 
-it('archives and deletes what is ticked and shown alone, and unticks it', () => {
+it('archives and deletes only runs that are selected and shown, and deselects them', () => {
   const told: string[] = [];
   render(<Shown told={what => told.push(what)} />);
   const archived = screen.getByLabelText('Include archived');

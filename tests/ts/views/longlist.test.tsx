@@ -6,7 +6,7 @@ import { LongList } from '../../../src/views/longlist';
 
 type Tell = (target: Element, isIntersecting: boolean) => void;
 
-/** An observer whose elements come and go as the test says. */
+/** Stubs the observer, so that the test makes elements visible or invisible. */
 function stubSight(): { tell: Tell; observed: Set<Element> } {
   const observed = new Set<Element>();
   let callback: (entries: { target: Element; isIntersecting: boolean }[]) => void = () => undefined;
@@ -47,7 +47,7 @@ describe('LongList', () => {
 
   afterEach(() => vi.unstubAllGlobals());
 
-  it('has in the page what is near the view, and room for the rest', () => {
+  it('renders the rows near the viewport, and reserves room for the others', () => {
     const { tell } = stubSight();
     render(list(items));
     expect(rows()).toHaveLength(50);
@@ -60,7 +60,7 @@ describe('LongList', () => {
     expect(rows()).not.toContain('row 0');
   });
 
-  it('makes again only rows that are another, and lets go of its observer', () => {
+  it('renders only changed rows again, and disconnects its observer', () => {
     const { observed } = stubSight();
     const { rerender, unmount } = render(list(items));
     made.mockClear();

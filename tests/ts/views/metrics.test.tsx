@@ -31,7 +31,7 @@ describe('Metrics', () => {
     model = new RunModel(ended, new EventSocket(fakeSettings().settings));
   });
 
-  it('says that nothing was reported only while nothing is known, from whichever message it comes', () => {
+  it('shows that nothing was reported only until it receives a metric', () => {
     render(view());
     expect(screen.getByText(/This run reported no metric/)).toBeTruthy();
     const frames = [{ metric: 'loss', task: 'worker:0', start: 0, x: [1], y: [1], replaced: '' }];
@@ -39,7 +39,7 @@ describe('Metrics', () => {
     expect(screen.queryByText(/This run reported no metric/)).toBeNull();
   });
 
-  it('takes up preferences that are read after it is shown, but not over what the person has chosen', () => {
+  it('applies preferences that are read after it is shown, but keeps what the user has chosen', () => {
     const { rerender } = render(view());
     fireEvent.click(screen.getByLabelText('log'));
     act(() => model.preferX('time'));

@@ -40,13 +40,13 @@ describe('NewCluster', () => {
     return actions;
   }
 
-  it('shows the job script before it is sent, where there is one', async () => {
+  it('shows the job script before it is submitted, if there is one', async () => {
     show(() => ({ ...preview(), script: '#SBATCH -p gpu' }));
     await settle();
     expect(screen.getByLabelText('Submitted script').textContent).toContain('#SBATCH -p gpu');
   });
 
-  it('shows what a kind offers once it knows more, and asks again with what is chosen of that', async () => {
+  it('shows fields that the preview adds, and requests it again with their values', async () => {
     const cores = { name: 'cores', title: 'Cores of a worker', type: 'integer', default: 1, help: '' };
     const offered = { ...cores, minimum: 1, maximum: 4, choices: [], counts_hosts: false };
     const actions = show(request => ({ ...preview(), fields: request.kind === 'local' ? [offered] : [] }));
@@ -58,10 +58,10 @@ describe('NewCluster', () => {
     expect(actions.preview).toHaveBeenLastCalledWith(expect.objectContaining({ options: { cores: 3 } }));
     const asked = actions.preview.mock.calls.length;
     await settle();
-    expect(actions.preview).toHaveBeenCalledTimes(asked); // what is offered has not changed
+    expect(actions.preview).toHaveBeenCalledTimes(asked); // the fields have not changed
   });
 
-  it('shows what it will make and starts it', async () => {
+  it('shows a preview of the cluster and starts it', async () => {
     const actions = show();
     await settle();
     expect(screen.getByLabelText('ClusterSpec').textContent).toContain('localhost:0');
@@ -87,7 +87,7 @@ describe('NewCluster', () => {
     await settle();
   });
 
-  it('asks once for what is typed in one go', async () => {
+  it('requests one preview for several keystrokes', async () => {
     const actions = show();
     for (const value of ['d', 'di', 'dig']) {
       fireEvent.change(screen.getByLabelText('Name'), { target: { value } });
@@ -115,7 +115,7 @@ describe('NewCluster', () => {
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Start' }).disabled).toBe(true);
   });
 
-  it('stays with what the server says when it refuses', async () => {
+  it('stays open with the error if the server rejects the cluster', async () => {
     const actions = show();
     actions.start.mockRejectedValue(
       new ApiError("`name` must be unused, but a cluster named 'digits' exists", 409, 'Conflict', 'name')
@@ -126,13 +126,13 @@ describe('NewCluster', () => {
     expect(screen.getByRole('alert').textContent).toBe("`name` must be unused, but a cluster named 'digits' exists");
   });
 
-  it('lists kinds that are not available with what they lack', () => {
+  it('lists unavailable kinds with the missing package', () => {
     show();
     const option = screen.getByRole<HTMLOptionElement>('option', { name: 'Slurm (needs dask-jobqueue)' });
     expect(option.disabled).toBe(true);
   });
 
-  it('takes a list as a text with commas', async () => {
+  it('accepts a list as text with commas', async () => {
     const kind = {
       ...KINDS[0]!,
       kind: 'ssh',
@@ -152,7 +152,7 @@ describe('NewCluster', () => {
     expect(asked.mock.lastCall![0].options).toEqual({ hosts: 'ada, cleo' });
   });
 
-  it('keeps a template only under a name', async () => {
+  it('saves a template only with a name', async () => {
     const actions = show();
     await settle();
     fireEvent.click(screen.getByRole('button', { name: 'Save as template' }));
@@ -165,7 +165,7 @@ describe('NewCluster', () => {
     expect(actions.keep).toHaveBeenCalledWith('digits', expect.objectContaining({ name: 'digits' }));
   });
 
-  it('says when a job is there twice', async () => {
+  it('reports when a job appears twice', async () => {
     show();
     fireEvent.click(screen.getByRole('button', { name: 'Add a job' }));
     fireEvent.change(screen.getByLabelText('Name of job 2'), { target: { value: 'worker' } });
@@ -175,7 +175,7 @@ describe('NewCluster', () => {
 });
 
 describe('Scale', () => {
-  it('scales, and stays with the problem when that is refused', async () => {
+  it('scales the cluster, and stays open with the error if that is rejected', async () => {
     const onScale = vi
       .fn<(jobs: Record<string, number>) => Promise<void>>()
       .mockRejectedValueOnce(

@@ -17,7 +17,7 @@ function show(name: string, cluster?: ClusterInfo, ready = true) {
 }
 
 describe('NotebookClusterButton', () => {
-  it('says that there is none, and opens the menu', () => {
+  it('shows that there is no cluster, and opens the menu', () => {
     const { button, onClick, text, says } = show('');
     expect(text).toBe('No cluster');
     expect(says).toBe('This notebook has no cluster: choose or start one');
@@ -33,7 +33,7 @@ describe('NotebookClusterButton', () => {
     [{ state: 'lost' }, true, 'lost'],
     [undefined, true, 'not running'],
     [undefined, false, '']
-  ])('says how it is: %j', (change, ready, words) => {
+  ])('shows the state of the cluster: %j', (change, ready, words) => {
     const { text, says } = show('digits', change && clusterInfo('digits', change), ready);
     expect(text).toMatch(new RegExp(`^.?digits${words}$`, 'u'));
     expect(says).toBe(`This notebook's cluster: digits${words && `, ${words}`}`);

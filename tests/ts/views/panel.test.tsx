@@ -29,7 +29,7 @@ function clustersProps(): React.ComponentProps<typeof Clusters> {
 }
 
 describe('Clusters', () => {
-  it('says what to do when there are none', () => {
+  it('shows what to do if there are no clusters', () => {
     const props = clustersProps();
     render(<Clusters {...props} />);
     fireEvent.click(screen.getByRole('button', { name: 'Start two local workers' }));
@@ -40,7 +40,7 @@ describe('Clusters', () => {
     expect(props.onMore).toHaveBeenCalledOnce();
   });
 
-  it('shows state, jobs, load and actions of each, all of them named', () => {
+  it('shows the state, jobs, load and actions of each, all with accessible names', () => {
     const props = clustersProps();
     render(<Clusters {...props} clusters={[clusterInfo('digits', { notes: ['2 tasks share 1 core'] })]} />);
     const row = within(screen.getByRole('listitem', { name: 'Cluster digits' }));
@@ -69,7 +69,7 @@ describe('Clusters', () => {
     expect(screen.queryByRole('button', { name: 'Connect the notebook to digits' })).toBeNull();
   });
 
-  it('has the menu of a cluster and of a template where they are clicked with the other button', () => {
+  it('opens the menu of a cluster or a template with a right click', () => {
     const props = { ...clustersProps(), templates: [{ name: 'big', request: { kind: 'local' } }] };
     render(<Clusters {...props} clusters={[clusterInfo('digits')]} />);
     for (const [label, menu] of [
@@ -82,7 +82,7 @@ describe('Clusters', () => {
     }
   });
 
-  it('says that a cluster does not respond, and what is wrong with it', () => {
+  it('shows that a cluster does not respond, and its warnings', () => {
     const warning = 'The Dask worker 0 on node-a does not respond. Stopping its runs, or the cluster, kills it';
     const silent = clusterInfo('digits', { silent_s: 12.3, warnings: [warning] });
     const { rerender } = render(<Clusters {...clustersProps()} clusters={[silent]} />);
@@ -92,7 +92,7 @@ describe('Clusters', () => {
     expect(screen.queryByText(/has not responded/)).toBeNull();
   });
 
-  it('offers for a cluster of another version what can be done with it, and no more', () => {
+  it('offers only the possible actions for a cluster of another version', () => {
     const incompatible = 'It speaks protocol 9: stop it with `jupyter dtf stop digits`';
     render(<Clusters {...clustersProps()} clusters={[clusterInfo('digits', { incompatible, hosts: [] })]} />);
     const row = within(screen.getByRole('listitem', { name: 'Cluster digits' }));
@@ -114,7 +114,7 @@ describe('Clusters', () => {
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Stop digits' }).disabled).toBe(false);
   });
 
-  it('keeps a lost cluster in sight until it is dismissed', () => {
+  it('shows a lost cluster until it is dismissed', () => {
     const props = clustersProps();
     const message = 'The cluster digits was killed (SIGKILL). Its runs are lost';
     render(<Clusters {...props} clusters={[clusterInfo('digits', { state: 'lost', message, hosts: [] })]} />);
@@ -123,7 +123,7 @@ describe('Clusters', () => {
     expect(props.actions.stop).toHaveBeenCalledWith('digits');
   });
 
-  it('says what each host is at while some are on their way', () => {
+  it('shows the progress of each host while some are starting', () => {
     const coming = [
       { name: 'bert', step: 'starting Python', problem: '' },
       { name: 'cleo', step: 'waiting', problem: 'cleo did not respond' }
@@ -137,7 +137,7 @@ describe('Clusters', () => {
     expect(screen.queryByRole('list', { name: 'Hosts starting' })).toBeNull();
   });
 
-  it('has bars for GPUs where there are any', () => {
+  it('has bars for GPUs if there are any', () => {
     const gpu = gpuInfo({
       index: 1,
       name: 'H200',
@@ -159,7 +159,7 @@ describe('Clusters', () => {
     expect(props.onStartTemplate).toHaveBeenCalledWith('big');
   });
 
-  it('begins a drag when the row is pulled, not when it is pressed', () => {
+  it('starts a drag when the pointer moves, not when it is pressed', () => {
     const props = clustersProps();
     render(<Clusters {...props} clusters={[clusterInfo('digits')]} />);
     const row = screen.getByRole('listitem', { name: 'Cluster digits' });
@@ -183,7 +183,7 @@ describe('Runs', () => {
     onMenu: vi.fn()
   });
 
-  it('opens, stops and explains runs', () => {
+  it('opens and stops runs, and shows why they failed', () => {
     const callbacks = props();
     const failed = runInfo('b', { state: 'failed', message: 'ps:0 died (SIGKILL)', ended: 1005, headline: {} });
     render(<Runs runs={[runInfo('a'), failed]} {...callbacks} />);
@@ -197,14 +197,14 @@ describe('Runs', () => {
     expect(screen.queryByRole('button', { name: 'Stop name-b' })).toBeNull();
   });
 
-  it('continues what is paused', () => {
+  it('continues a paused run', () => {
     const callbacks = props();
     render(<Runs runs={[runInfo('a', { state: 'paused', message: 'after step 14' }), runInfo('b')]} {...callbacks} />);
     fireEvent.click(screen.getByRole('button', { name: /^Continue/ }));
     expect(callbacks.onContinue).toHaveBeenCalledWith('a');
   });
 
-  it('offers to go on with what is lost and has a checkpoint', () => {
+  it('offers to resume a lost run with a checkpoint', () => {
     const callbacks = props();
     const lost = runInfo('b', {
       state: 'lost',
@@ -219,7 +219,7 @@ describe('Runs', () => {
     expect(callbacks.onResume).toHaveBeenCalledWith('b', buttons[0]);
   });
 
-  it('warns in the list of values that are not finite, and shows no number of the machine for a run', () => {
+  it('warns of values that are not finite, and shows no machine metric as the value of a run', () => {
     const sentence = 'loss became NaN at step 8 on worker:1';
     const nan = runInfo('a', { state: 'succeeded', headline: { loss: null }, not_finite: { loss: sentence } });
     const idle = runInfo('b', { state: 'failed', message: 'no', latest: { cpu: 0.97 }, headline: {} });
@@ -229,7 +229,7 @@ describe('Runs', () => {
     expect(screen.queryByText(/0\.97/)).toBeNull();
   });
 
-  it('says of each when it was, with the moment in full, and what its value is of', () => {
+  it('shows the age of each run, with the full time in a tooltip, and the name of its metric', () => {
     const now = Date.now() / 1000;
     const runs = [
       runInfo('a', { created: now - 130 }),
@@ -244,7 +244,7 @@ describe('Runs', () => {
     expect(screen.getAllByText('loss')).toHaveLength(2);
   });
 
-  it('is opened by what can be done in it', () => {
+  it('expands when its search is opened', () => {
     render(<Runs runs={[]} {...props()} />);
     const title = screen.getByRole('button', { name: 'Runs' });
     fireEvent.click(title);
@@ -253,13 +253,13 @@ describe('Runs', () => {
     expect(screen.getByRole('searchbox')).toBeTruthy();
   });
 
-  it('shows a failure as a terminal would, all of it in its tooltip', () => {
+  it('shows a failure as in a terminal, with the whole text in its tooltip', () => {
     const message = '\u001b[31mValueError\u001b[0m: no\r\n  File "a.py"';
     render(<Runs runs={[runInfo('a', { state: 'failed', message })]} {...props()} />);
     expect(screen.getByTitle(/^ValueError/).title).toBe('ValueError: no\n  File "a.py"');
   });
 
-  it('finds runs by name and folds away', () => {
+  it('finds runs by name, and can be collapsed', () => {
     render(<Runs runs={[runInfo('a'), runInfo('b')]} {...props()} />);
     fireEvent.click(screen.getByRole('button', { name: 'Find a run' }));
     fireEvent.change(screen.getByRole('searchbox'), { target: { value: 'name-b' } });

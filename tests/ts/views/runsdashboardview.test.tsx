@@ -18,7 +18,7 @@ afterEach(cleanup);
 
 const socket = { show: () => undefined, subscribe: vi.fn(), unsubscribe: vi.fn() };
 
-/** Runs that there are, and what is said when they become others. */
+/** The existing runs, with a signal that is emitted when they change. */
 class Runs {
   isReady = false;
   runs: RunInfo[] = [];
@@ -67,7 +67,7 @@ const SOURCE = writeDashboard({
   ]
 });
 
-it('names what is missing once it is known, and watches the runs that are there', () => {
+it('names missing runs once they are known to be missing, and follows the existing ones', () => {
   const { runs, onOpenRun } = show(SOURCE);
   const list = within(screen.getByRole('list', { name: 'Runs' }));
   expect(list.queryByText('lost run no longer exists')).toBeNull();
@@ -82,13 +82,13 @@ it('names what is missing once it is known, and watches the runs that are there'
   expect(list.getByText('first no longer exists')).toBeTruthy();
 });
 
-it('adds, orders and takes out plots and runs', () => {
+it('adds, orders and removes plots and runs', () => {
   const { runs, kept } = show(SOURCE);
   act(() => runs.set(true, runInfo('a', { latest: { loss: 1 } }), runInfo('b', { name: 'second' })));
   const metrics = () => kept().plots.map(({ metric }) => metric);
   const field = screen.getByRole('combobox', { name: 'The metric of a plot to add' });
   fireEvent.change(field, { target: { value: ' loss ' } });
-  expect(screen.getByRole('button', { name: 'Add plot' }).hasAttribute('disabled')).toBe(true); // it is there
+  expect(screen.getByRole('button', { name: 'Add plot' }).hasAttribute('disabled')).toBe(true); // it already exists
   fireEvent.change(field, { target: { value: 'accuracy' } });
   fireEvent.click(screen.getByRole('button', { name: 'Add plot' }));
   expect(metrics()).toEqual(['loss', 'f1', 'accuracy']);
@@ -107,7 +107,7 @@ it('adds, orders and takes out plots and runs', () => {
   ]);
 });
 
-it('says what is wrong with a file, and leaves it alone', () => {
+it('shows what is wrong with a file, and does not change it', () => {
   const { text, onOpenText } = show('{"plots": 3}');
   expect(screen.getByRole('alert').textContent).toContain('`plots` must be an array, got 3');
   fireEvent.click(screen.getByRole('button', { name: 'Open as text' }));

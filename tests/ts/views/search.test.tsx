@@ -53,7 +53,7 @@ function show(runs: readonly RunInfo[] = RUNS) {
 const rows = () => screen.getAllByRole('row').slice(1);
 
 describe('SearchView', () => {
-  it('says how the search is, and has a row for each trial', () => {
+  it('shows the state of the search, and a row for each trial', () => {
     show();
     expect(screen.getByText('5/6 trials')).toBeTruthy();
     expect(screen.getByText('1 running')).toBeTruthy();
@@ -65,7 +65,7 @@ describe('SearchView', () => {
     expect(newest.getByText('node')).toBeTruthy();
   });
 
-  it('sorts by a column, in either order', () => {
+  it('sorts by a column, in both orders', () => {
     show();
     const first = () => rows()[0]!.getAttribute('data-trial');
     fireEvent.click(within(screen.getByRole('columnheader', { name: /loss/ })).getByRole('button'));
@@ -75,7 +75,7 @@ describe('SearchView', () => {
     expect(first()).toBe('0');
   });
 
-  it('is stopped, and has more trials, while it runs', () => {
+  it('can be stopped and extended while it runs', () => {
     const { onStopSearch, onMore } = show();
     fireEvent.click(screen.getByRole('button', { name: 'Stop search' }));
     expect(onStopSearch).toHaveBeenLastCalledWith('s');
@@ -109,7 +109,7 @@ describe('SearchView', () => {
     expect(screen.queryByRole('button', { name: 'Stop trial 3' })).toBeNull();
   });
 
-  it('chooses by the keyboard what is chosen in all tabs', () => {
+  it('selects trials with the keyboard, for all tabs', () => {
     show();
     fireEvent.click(screen.getByRole('tab', { name: 'Parallel' }));
     fireEvent.change(screen.getByRole('combobox', { name: 'kind' }), { target: { value: 'b' } });
@@ -122,7 +122,7 @@ describe('SearchView', () => {
     expect(rows()).toHaveLength(6);
   });
 
-  it('draws what there is of importance, courses and devices', () => {
+  it('shows importance, history and devices', () => {
     show(RUNS.map(run => ({ ...run, pruned: run.id === 'run-2', state: run.id === 'run-2' ? 'stopped' : run.state })));
     fireEvent.click(screen.getByRole('tab', { name: 'Importance' }));
     expect(screen.getByText(/^Importance is the rank correlation with loss over 4 complete trials/)).toBeTruthy();
@@ -134,7 +134,7 @@ describe('SearchView', () => {
   });
 });
 
-it('has the trials of a search in one row of the runs, which unfolds', () => {
+it('shows the trials of a search in one row of the runs, which expands', () => {
   const onOpenSearch = vi.fn();
   const nothing = vi.fn();
   const actions = { onOpen: nothing, onStop: nothing, onContinue: nothing, onResume: nothing, onMenu: nothing };

@@ -15,7 +15,7 @@ function show(change: Partial<React.ComponentProps<typeof StatusLine>>) {
   return { onCluster, onRun, container };
 }
 
-it('is the cluster and its run, and opens both', () => {
+it('shows the cluster and its run, and opens both', () => {
   const { onCluster, onRun, container } = show({ run: { run: runInfo('a'), others: 2 } });
   fireEvent.click(
     screen.getByRole('button', { name: "The notebook's cluster: digits, 2 workers. Show clusters and runs" })
@@ -30,7 +30,7 @@ it('is the cluster and its run, and opens both', () => {
   expect(container.textContent).toContain('58% · loss 0.031');
 });
 
-it('says what has become of the cluster and the run', () => {
+it('shows the state of the cluster and the run', () => {
   show({ cluster: undefined });
   show({
     cluster: clusterInfo('digits', { state: 'starting' }),
@@ -43,7 +43,7 @@ it('says what has become of the cluster and the run', () => {
   expect(screen.queryByRole('progressbar', { hidden: true })).toBeNull();
 });
 
-it.each(['missing', 'stale', 'foreign', 'refused', 'blocked'] as const)('leads to the advice: %s', health => {
+it.each(['missing', 'stale', 'foreign', 'refused', 'blocked'] as const)('links to the advice: %s', health => {
   const { onCluster } = show({ health, name: '' });
   fireEvent.click(screen.getByRole('button', { name: /is not working. Click to see what to do/ }));
   expect(onCluster).toHaveBeenCalledOnce();

@@ -23,7 +23,7 @@ const shown = (steps: TaskStep[], slow: Record<string, string> = {}) =>
   render(<StepParts steps={steps} slow={slow} trans={trans} />);
 
 describe('StepParts', () => {
-  it('draws a bar for each task, and says for whom the others wait', () => {
+  it('draws a bar for each task, and marks the one that the others wait for', () => {
     shown([SLOW, OTHER]);
     const bars = screen.getAllByRole('img');
     expect(bars.map(bar => bar.getAttribute('aria-label'))).toEqual([
@@ -42,17 +42,17 @@ describe('StepParts', () => {
     expect(screen.queryByText('taking checkpoints')).toBeNull();
   });
 
-  it('believes the run that a task is slow', () => {
+  it('marks a task that the run reports as slow', () => {
     shown([OTHER], { 'worker:1': 'It needs twice as long' });
     expect(screen.getByText('the others wait for it').title).toBe('It needs twice as long');
   });
 
-  it('says that an exchange is not measured', () => {
+  it('shows that the exchange is not measured', () => {
     shown([{ task: 'chief:0', parts: { compute: 0.1, input: 0 }, seconds: 0.1, slow: false }]);
     expect(screen.getByText(/communication is not measured separately but counted as computing/)).toBeTruthy();
   });
 
-  it('shows those of many that need most for themselves, and nothing where there is none', () => {
+  it('shows the tasks with the longest work of their own if there are many, and nothing without tasks', () => {
     const many = Array.from({ length: 30 }, (_, index) => ({ ...OTHER, task: `worker:${index}` }));
     shown([...many, { ...SLOW, task: 'worker:30' }]);
     expect(screen.getAllByRole('img')).toHaveLength(24);

@@ -12,7 +12,7 @@ const steps = tourSteps(trans);
 const click = (name: string) => fireEvent.click(screen.getByRole('button', { name }));
 
 describe('Tour', () => {
-  it('goes through five steps, forth and back, with the focus in each', () => {
+  it('goes through five steps, forward and back, with the focus in each', () => {
     const end = vi.fn();
     render(<Tour steps={steps} trans={trans} onEnd={end} />);
     const seen = [];
@@ -36,7 +36,7 @@ describe('Tour', () => {
     expect(end).toHaveBeenCalledOnce();
   });
 
-  it('ends by Escape and by its button', () => {
+  it('ends with Escape and with its button', () => {
     const end = vi.fn();
     render(<Tour steps={steps} trans={trans} onEnd={end} />);
     fireEvent.keyDown(screen.getByRole('button', { name: 'Next' }), { key: 'Escape' });
@@ -48,7 +48,7 @@ describe('Tour', () => {
 describe('popoverPosition', () => {
   const size = { width: 300, height: 200 };
 
-  it('stands at the right, at the left or below, and always inside', () => {
+  it('is to the right, to the left or below, and always inside of the page', () => {
     const page = { width: 1000, height: 600 };
     expect(popoverPosition({ left: 0, top: 50, width: 250, height: 100 }, size, page)).toEqual({ left: 262, top: 50 });
     expect(popoverPosition({ left: 750, top: 590, width: 250, height: 10 }, size, page)).toEqual({

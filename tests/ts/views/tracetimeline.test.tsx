@@ -30,7 +30,7 @@ function show(
   );
 }
 
-/** The operations and transfers that are drawn, by what they say when pointed at. */
+/** Returns the tooltips of the drawn operations and transfers. */
 function drawn(container: HTMLElement): string[] {
   return [...container.querySelectorAll('.jp-dtf-timeline-op title, .jp-dtf-timeline-transfer title')].map(
     title => title.textContent ?? ''
@@ -50,7 +50,7 @@ describe('Timeline', () => {
     expect(screen.getByRole('link', { name: 'Save the trace' }).getAttribute('href')).toBe('/trace.json');
   });
 
-  it('says the same in tables', () => {
+  it('has the same data in tables', () => {
     show(traceData());
     const totals = screen.getByRole('table', { name: 'Where the time goes' });
     expect(within(totals).getByRole('row', { name: 'worker:0 CPU:0 MatMul 2 30 µs' })).toBeTruthy();
@@ -58,20 +58,20 @@ describe('Timeline', () => {
     expect(within(transfers).getByRole('row', { name: 'weights ps:0 worker:0 3 2.5 KiB 4 µs' })).toBeTruthy();
   });
 
-  it('names what did not run where it was placed', () => {
+  it('names operations that did not run where they were placed', () => {
     show(traceData());
     expect(screen.getByText(/^⚠ 1 operation did not run/)).toBeTruthy();
     expect(screen.getByText(/^folded \(MatMul\)/)).toBeTruthy();
   });
 
-  it('shows one step when asked to', () => {
+  it('shows a single step on request', () => {
     const { container } = show(traceData());
     fireEvent.change(screen.getByRole('combobox', { name: 'step' }), { target: { value: '4' } });
     expect(drawn(container)).toEqual(['late (Sum), step 4, 5 µs']);
     expect(screen.queryByRole('table', { name: 'Transfers between tasks' })).toBeNull();
   });
 
-  it('is moved by keys and buttons', () => {
+  it('can be moved with keys and buttons', () => {
     show(traceData());
     const chart = screen.getByRole('group', { name: 'Timeline of 3 devices, from 0 s to 205 µs' });
     fireEvent.keyDown(chart, { key: '+' });
@@ -94,7 +94,7 @@ describe('Timeline', () => {
     expect(drawn(container)).not.toContain('late (Sum), step 4, 5 µs');
   });
 
-  it('says how to get a trace where there is none', () => {
+  it('shows how to get a trace if there is none', () => {
     const reload = vi.fn();
     show(null, '', reload);
     expect(screen.getByText(/cluster\.fit\(model, x, y, trace_steps=\(10, 12\)\)/)).toBeTruthy();
@@ -102,7 +102,7 @@ describe('Timeline', () => {
     expect(reload).toHaveBeenCalledOnce();
   });
 
-  it('has the next steps of a running run traced, with a trace or without', () => {
+  it('can trace the next steps of a run in progress, with or without an earlier trace', () => {
     for (const trace of [null, traceData()]) {
       const onProfile = vi.fn();
       const { unmount } = show(trace, '', null, { ...NONE, onProfile });
@@ -116,7 +116,7 @@ describe('Timeline', () => {
     unmount();
   });
 
-  it('says that steps are being traced, and why none were', () => {
+  it('shows that steps are being traced, or why none were', () => {
     const profile = { number: 1, steps: 3, done: false, message: '' };
     const { unmount } = show(null, '', null, { profile, onProfile: vi.fn(), refused: '' });
     expect(screen.getByRole('status').textContent).toBe('Tracing the next 3 steps…');
@@ -130,14 +130,14 @@ describe('Timeline', () => {
     expect(screen.getByRole('status').textContent).toBe('No step was traced: It is paused');
   });
 
-  it('says that it looks, and what went wrong', () => {
+  it('shows that it is looking for a trace, and errors', () => {
     show(undefined);
     expect(screen.getByRole('status').textContent).toBe('Looking for a trace…');
     show(null, 'It is gone');
     expect(screen.getByText('The trace could not be read: It is gone')).toBeTruthy();
   });
 
-  it('draws operations too narrow to be seen once a pixel', () => {
+  it('draws operations that are too narrow to be seen once per pixel', () => {
     const [op] = traceData().ops;
     const ops = Array.from({ length: 5000 }, (_, index) => ({ ...op!, start_us: index, duration_us: 0.5 }));
     const { container } = show(traceData({ ops, transfers: [] }));

@@ -1,4 +1,4 @@
-"""A run's life as the controller keeps it, without a cluster."""
+"""The state machine of ``active_run.Run``, tested without a cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLANNED = plan({"worker": 2}, [HostSlot("tls://a:1", "a", "a", 2)])
 
 
 class Recorded:
-    """A run on two tasks, and what it published."""
+    """A run of two tasks that records what it publishes and announces."""
 
     def __init__(self, restart: Restart | None = None) -> None:
         self.published: list[tuple[int, bytes]] = []
@@ -82,7 +82,7 @@ def test_output_is_bounded_and_numbers_have_no_gaps() -> None:
     assert all(isinstance(event, Logged) for event in logged)
     kept = [event.first for event in logged if isinstance(event, Logged) and event.lines]
     assert kept == list(range(400 - MOST_BYTES // 10_090, 400))
-    assert len({id(data) for data in run.log[before : before + 150]}) == 1  # what is dropped takes no memory
+    assert len({id(data) for data in run.log[before : before + 150]}) == 1  # all dropped events share one object
     for task in ("worker:0", "worker:1"):
         run.task_ended(TaskResult(task=task, outcome=Outcome(ok=True)))
     run.to(RunState.SUCCEEDED)
@@ -104,19 +104,19 @@ def test_pictures_are_bounded_and_none_goes_before_the_archive_has_it() -> None:
         return [seq for seq, data in enumerate(run.log) if len(data) > size]
 
     report(100)
-    assert kept() == list(range(before, before + 100))  # a burst of 25 MiB that is still to be told
+    assert kept() == list(range(before, before + 100))  # a burst of 25 MiB that the archive has not taken yet
     run.log.taken(before + 10)
     assert kept() == list(range(before + 10, before + 100))
     run.log.taken(before + 100)
     room = media_tail.MOST_BYTES // (size + 200)
     assert kept() == list(range(before + 100 - room, before + 100))
-    report(400)  # which nobody takes
+    report(400)  # that the archive does not take
     assert sum(map(len, run.log)) < media_tail.MOST_NOT_TAKEN + 100_000
     assert [seq for seq, _ in recorded.published] == list(range(before + 500))
     run.log.taken(len(run.log))
     run.to(RunState.FAILED)
     assert sum(map(len, run.log)) < media_tail.ENDED_BYTES + 100_000
-    late = KeptMedia()  # of a viewer without a store
+    late = KeptMedia()  # what a viewer without a store keeps
     for data in run.log:
         if isinstance(event := decode_event(data), Picture):
             late.add(event)
@@ -164,7 +164,7 @@ def test_a_task_that_dies_without_a_word_has_failed(result: TaskResult, message:
 def test_points_pass_without_being_read_and_progress_is_kept() -> None:
     recorded = Recorded()
     run = recorded.launched()
-    # Data that no decoder would take: it must travel untouched.
+    # Data that cannot be decoded must be passed on unchanged.
     garbled = encode_event(Points(time=0.0, task="worker:0", first=0, count=1, data=b"\xc1"))
     run.record_encoded(garbled)
     assert recorded.published[-1][1] is garbled
@@ -277,7 +277,7 @@ def test_what_several_tasks_tell_of_a_metric_is_told_once_and_where_it_was_first
     before = len(run.log)
     assert tell("worker:0", "loss", 9) == before + 1
     assert tell("worker:1", "loss", 9) == tell("worker:1", "epoch_loss", 40) == before + 1
-    assert tell("worker:1", "loss", 8) == before + 2  # it was first, and is heard of later
+    assert tell("worker:1", "loss", 8) == before + 2  # an earlier step, reported later
     assert tell("worker:0", "val_loss", 40) == before + 3
     assert run.info.not_finite == {
         "loss": "loss became NaN at step 8 on worker:1",
@@ -340,7 +340,7 @@ def test_a_new_attempt_is_a_gang_of_its_own() -> None:
     assert not run.tasks_ended.is_set()
     assert [(task.state, task.attempt, task.pid) for task in run.info.tasks] == [(TaskState.PENDING, 1, 0)] * 2
     assert run.log.lines_printed() == {"worker:0": {"stdout": 5}}
-    run.task_ended(TaskResult(task="worker:1", attempt=0, signal="SIGKILL"))  # late
+    run.task_ended(TaskResult(task="worker:1", attempt=0, signal="SIGKILL"))  # late, from the previous attempt
     assert not run.decided.is_set()
     recorded.all_run()
     assert (run.info.state, run.info.message) == (RunState.RUNNING, "attempt 2 of 2")
@@ -407,7 +407,7 @@ def test_what_a_loss_has_cost_is_told_with_the_first_step_of_a_later_attempt() -
     assert run.info.slow == {}
     progressed(20, 1)
     again("worker:0")  # before the first step
-    progressed(31, 0)  # is late
+    progressed(31, 0)  # late, from the first attempt
     progressed(20, 2)
     assert told() == ["worker:1 takes long", ""]
     progressed(21, 2)

@@ -1,4 +1,4 @@
-"""What a person wanted to be told of a run, found in what its epochs and hosts say."""
+"""Alarms that a user requested for a run, raised from the reports of its epochs and hosts."""
 
 from __future__ import annotations
 

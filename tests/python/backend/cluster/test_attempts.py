@@ -1,4 +1,4 @@
-"""A run's life by events alone, in any order: whatever its tasks say and however they end, it comes to its end."""
+"""A run reaches the right end whatever its tasks report and however they end, in any order of events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ steps = st.one_of(
 
 
 class Driven:
-    """A run that is driven as ``Driver`` does, a step at a time: any event may come between two of its steps."""
+    """A run that is driven one step at a time, as by ``Driver``; any event may come between two steps."""
 
     def __init__(self, max_restarts: int, *, rejoins: bool = False) -> None:
         request = RunRequest(restart=Restart(max_restarts=max_restarts), rejoins=rejoins)
@@ -80,7 +80,7 @@ class Driven:
             run.to(RunState.STOPPED if run.is_stopping else RunState.SUCCEEDED)
 
     def rejoin(self, task: str) -> None:
-        """As ``Rejoining`` does: it is forked, unless nobody waits for it any more or there is no room."""
+        """Fork a task again as ``Rejoining`` does, unless the run no longer needs it or there is no room."""
         run, info = self.run, self.run.task_info(task)
         if run.is_stopping or run.decided.is_set():
             run.task_ended(TaskResult(task=task, attempt=info.attempt, message="was not started again"))
@@ -102,7 +102,7 @@ class Driven:
                 for planned in self.run.by_host.get(who, ()):
                     self.run.task_ended(TaskResult(task=planned.task), lost="its host went away")
             case "ends" if self.run.is_active and attempt >= 0:
-                if how == "ok":  # its program has begun, then, and its host told so before
+                if how == "ok":  # a program that succeeds has reported before that it runs
                     self.follow(("says", who, behind, "running"))
                 self.run.task_ended(TaskResult(task=who, attempt=attempt, **ends[how]))
             case "says" | "reports" if self.run.is_active and attempt >= 0:
@@ -110,7 +110,7 @@ class Driven:
                 if what == "reports":
                     data = encode_points([Point(1.0, 1.0, {"loss": 1.0})])
                     event = Points(time=1.0, task=who, attempt=attempt, first=0, count=1, data=data)
-                with contextlib.suppress(Conflict):  # which the controller logs
+                with contextlib.suppress(Conflict):  # the controller logs it
                     self.run.record_encoded(encode_event(event))
 
 
@@ -129,7 +129,7 @@ def test_every_order_of_events_comes_to_the_right_end(max_restarts: int, order: 
         assert not (driven.again and run.info.state is RunState.RUNNING), "the old gang is being ended"
     for _ in range(10 * (max_restarts + 2)):
         driven.drive()
-        if run.is_active and not run.decided.is_set():  # whatever is left ends
+        if run.is_active and not run.decided.is_set():  # end the remaining tasks
             for name in TASKS:
                 driven.follow(("ends", name, 0, "own error"))
     assert run.info.state.is_final

@@ -1,4 +1,4 @@
-"""The certificate of a cluster: for hosts whose clocks are behind, and for nobody without its key."""
+"""The TLS certificate of a cluster: valid on hosts whose clocks are behind, and required to join."""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ def test_servers_hold_a_cluster_no_longer_than_its_viewers(tmp_path: Path) -> No
             run.place(plan(info.jobs, [HostSlot("tls://a:1", "a", "a", 2)]))
             run.to(RunState.LAUNCHING)
             run.record_encoded(encode_event(TaskChanged(time=0.0, task="worker:0", state=TaskState.RUNNING)))
-            controller.viewers.were_watching = True  # and are no more
+            controller.viewers.were_watching = True  # but they no longer are
             controller._watch_idle()
-            assert not controller._countdown.is_running  # it works
+            assert not controller._countdown.is_running  # the run is working
 
             run.record_encoded(encode_event(TaskChanged(time=0.0, task="worker:0", state=TaskState.SERVING)))
             await _messages_until(archive, "close")
@@ -102,7 +102,7 @@ def test_no_end_is_lost_that_a_host_tells_badly_or_not_at_all(tmp_path: Path) ->
             assert run.info.tasks[0].message.startswith("has ended; the report of its host cannot be read: ")
 
             host = to_plain(HostInfo(name="a", address=address))
-            for _ in range(2):  # the first time, its end might be on its way
+            for _ in range(2):  # after the first report, the task's end may still be on its way
                 assert run.info.tasks[2].state is TaskState.STARTING
                 controller.on_host(address, host, speech=SPEECH, alive=["r/worker:1"])
             assert [task.state for task in run.info.tasks[1:]] == [TaskState.STARTING, TaskState.FAILED]
@@ -112,7 +112,7 @@ def test_no_end_is_lost_that_a_host_tells_badly_or_not_at_all(tmp_path: Path) ->
             for time_, cpu in ((1000.0, 0.5), (1002.0, 0.75)):
                 figures = {"cpu": cpu, "gpu0_utilization": 0.25}
                 controller.on_host(address, host, speech=SPEECH, figures=figures, time=time_)
-            controller.on_host(address, host, speech=SPEECH)  # it tells of itself between two readings as well
+            controller.on_host(address, host, speech=SPEECH)  # a host also reports between two readings
             told = [convert(series, MachineSeries) for series in controller.tell_machines(after=0.0)]
             assert told == [
                 MachineSeries(
@@ -141,7 +141,7 @@ def test_no_end_is_lost_that_a_host_tells_badly_or_not_at_all(tmp_path: Path) ->
 
 
 def test_what_hosts_find_out_about_themselves_is_on_the_card_and_in_runs(tmp_path: Path) -> None:
-    """Full disks, and clocks apart; once for all hosts of which it is the same."""
+    """Full disks and clock differences are reported, once for all hosts with the same finding."""
 
     async def tell() -> None:
         async with Scheduler(port=0, dashboard_address=":0") as scheduler:
@@ -164,7 +164,7 @@ def test_what_hosts_find_out_about_themselves_is_on_the_card_and_in_runs(tmp_pat
             assert [(note.level, note.title) for note in notes] == [("warning", f"Host {x}: disk") for x in "ab"]
             controller.remove_worker(scheduler, hosts[2].address)
             assert controller.describe().warnings == told[:1]
-            controller.on_host(hosts[2].address, to_plain(hosts[2]), speech=SPEECH)  # on its way since before
+            controller.on_host(hosts[2].address, to_plain(hosts[2]), speech=SPEECH)  # sent before the host was removed
             assert hosts[2].address not in controller.watch.infos
             controller.add_worker(scheduler, hosts[2].address)
             controller.on_host(hosts[2].address, to_plain(hosts[2]), speech=SPEECH)
@@ -181,7 +181,7 @@ def test_a_run_that_waits_is_told_of_a_host_that_cannot_be_used(tmp_path: Path) 
             await controller.start(scheduler)
             run = controller.runs.add(RunInfo(id="r", name="r", cluster="early", jobs={"worker": 1}), RunRequest())
             address, host = "tls://a:1", {"name": "node-b", "address": "tls://a:1", "threads": "many"}
-            for _ in range(2):  # a host tells of itself every two seconds
+            for _ in range(2):  # a host reports every two seconds
                 controller.on_host(address, host, speech={"protocol": 9, "oldest": 9, "release": "9.0.0"})
             assert controller.describe().hosts == []
             (warning,) = controller.describe().warnings

@@ -1,4 +1,4 @@
-"""The end of a Dask cluster whose scheduler does not close cleanly."""
+"""Closing a Dask cluster whose scheduler does not close cleanly."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ async def a_cluster() -> Any:
 
 def test_a_connection_that_is_cancelled_twice(caplog: pytest.LogCaptureFixture) -> None:
     async def program() -> None:
-        silent = socket.create_server(("127.0.0.1", 0))  # accepts, and never says a word
+        silent = socket.create_server(("127.0.0.1", 0))  # accepts connections, but never sends anything
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         cluster = await a_cluster()
         pool = cluster.scheduler.rpc
@@ -28,7 +28,7 @@ def test_a_connection_that_is_cancelled_twice(caplog: pytest.LogCaptureFixture) 
 
         async def close_after_removal() -> None:
             pool.remove(address)
-            await asyncio.sleep(0)  # the timeout expires, and its task has not noticed yet
+            await asyncio.sleep(0)  # the timeout expires, but its task has not noticed yet
             await close()
 
         pool.close = close_after_removal

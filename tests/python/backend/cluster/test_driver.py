@@ -1,4 +1,4 @@
-"""A gang that is started again on hosts that do what a test says, without a cluster: what goes wrong in a restart."""
+"""Restarts by the driver, and what can go wrong in them, on scripted hosts without a cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_time_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Cluster:
-    """Hosts that fork nothing and say that they have. ``on_launch`` is called with each attempt that they launch."""
+    """Hosts that only claim to fork tasks. ``on_launch`` is called with each attempt that they launch."""
 
     def __init__(
         self, restart: Restart, kind: str = "program", *, rejoins: bool = False, goes_on: bool = False
@@ -85,7 +85,7 @@ class Cluster:
     def host(self, address: str) -> HostInfo:
         return HostInfo(name=address[6], address=address, machine=address[6], threads=1, memory_bytes=1, slots=0)
 
-    # -- what a driver asks of hosts and of those who know them ------------------------------------------------------
+    # -- what the driver calls on hosts and on its other collaborators -----------------------------------------------
 
     def rpc(self, address: str) -> Any:
         cluster = self
@@ -136,7 +136,7 @@ class Cluster:
                     self.ends(info.task, signal="SIGTERM")
 
     async def before(self, run: Run, planned: Any) -> None:
-        """No checks."""
+        """Check nothing."""
 
     refusals: tuple[str, ...] = ()
 
@@ -175,7 +175,7 @@ class Cluster:
         return [event.state.value for event in found if isinstance(event, RunChanged)]
 
     def texts(self, title: str) -> list[str]:
-        """Of the notes of that title."""
+        """Return the texts of the notes with this title."""
         found = [decode_event(data) for data in self.run.log]
         return [event.text for event in found if isinstance(event, Note) and event.title == title]
 
@@ -228,7 +228,7 @@ async def test_a_host_that_is_gone_leaves_its_tasks_to_the_others() -> None:
 
 
 async def leaves(cluster: Cluster, address: str) -> None:
-    """The machine of a host is to go."""
+    """Announce that the machine of a host is about to go away."""
     cluster.leaving[address] = "SIGTERM"
     await cluster.preemption.leaves(address)
 
@@ -385,11 +385,11 @@ async def test_a_stop_in_the_middle_of_a_restart_stops(when: str) -> None:
     await cluster.background.end()
 
 
-# -- tasks that go on ----------------------------------------------------------------------------------------------
+# -- tasks that survive the loss of others -------------------------------------------------------------------------
 
 
 async def training(restart: Restart) -> Cluster:
-    """A training whose worker:0, on host a, could go on without worker:1, which has died."""
+    """Start a training whose worker:0, on host a, can survive the loss of worker:1."""
     cluster = await begun(restart, "fit")
     cluster.on_launch = lambda attempt: cluster.all_succeed()
     cluster.survivors = {A: ["worker:0"]}
@@ -425,7 +425,7 @@ async def test_one_that_has_died_meanwhile_is_one_loss_more() -> None:
 
 
 class Answers(dict[str, list[str]]):
-    """What hosts say, asked one after the other."""
+    """The survivors that hosts report, computed anew for each request."""
 
     def __init__(self, answer: Callable[[str], list[str]]) -> None:
         super().__init__()
@@ -524,7 +524,7 @@ async def test_a_training_that_ends_while_it_grows_has_ended(when: str) -> None:
     attempts: list[int] = []
 
     def ends(message: str = "") -> None:
-        """As its host tells of it, which knows whether it had called it."""
+        """Report the end of worker:0 as its host does. ``message`` says that it had been called to a new attempt."""
         cluster.survivors.clear()
         outcome, code = Outcome(ok=True, result=b"trained"), None if message else 0
         attempt = cluster.run.attempt if message else 1
@@ -577,7 +577,7 @@ async def test_a_stop_while_some_go_on_stops_all(while_it_starts: bool) -> None:
     await cluster.background.end()
 
 
-# -- one task alone ------------------------------------------------------------------------------------------------
+# -- a single task that rejoins ------------------------------------------------------------------------------------
 
 
 async def test_a_task_that_rejoins_is_told_what_its_gang_was() -> None:
@@ -626,7 +626,7 @@ async def test_the_whole_gang_begins_again_where_one_task_cannot() -> None:
 
 
 async def without_worker_1(**restart: Any) -> Cluster:
-    """Workers that are apart, of which one is lost with its host and the other goes on."""
+    """Start independent workers, of which worker:1 is lost with its host and worker:0 continues."""
     cluster = await begun(Restart(min_workers=1, **restart), "fit", rejoins=True)
     del cluster.hosts[B]
     cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
@@ -690,11 +690,11 @@ async def test_fewer_than_enough_wait_for_room() -> None:
     assert [task.attempt for task in cluster.run.info.tasks] == [2, 2]
 
 
-# -- fewer tasks that begin again ----------------------------------------------------------------------------------
+# -- restarts with fewer tasks -------------------------------------------------------------------------------------
 
 
 async def begun_with_fewer() -> Cluster:
-    """Tasks that cannot go over, of which one is lost with its host; the other has begun again."""
+    """Start tasks that cannot survive a loss. worker:1 is lost with its host, and worker:0 is restarted alone."""
     cluster = await begun(Restart(min_workers=1, max_restarts=2), "fit", goes_on=True)
     del cluster.hosts[B]
     cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
@@ -746,11 +746,11 @@ async def test_a_run_that_ends_while_a_task_is_to_rejoin_does_not_wait_for_it() 
     assert info.tasks[1].state is TaskState.STOPPED
 
 
-# -- a pause -------------------------------------------------------------------------------------------------------
+# -- pauses --------------------------------------------------------------------------------------------------------
 
 
 async def paused(cluster: Cluster) -> None:
-    """Have the run paused, whose tasks end by themselves."""
+    """Pause the run; its tasks end by themselves."""
     await cluster.driver.pause(cluster.run)
     for task in ("worker:0", "worker:1"):
         cluster.ends(task, exit_code=0, outcome=Outcome(ok=True))
@@ -773,7 +773,7 @@ async def test_a_paused_run_waits_for_room_and_its_next_attempt_is_no_restart(mo
     await cluster.until(RunState.RUNNING, 1)
     assert cluster.run.info.message == "attempt 2 of 3"
     cluster.on_launch = lambda attempt: cluster.all_succeed()
-    cluster.ends("worker:1", signal="SIGKILL")  # the one restart that it may have
+    cluster.ends("worker:1", signal="SIGKILL")  # the only restart that it is allowed
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert cluster.run.attempt == 2
 
@@ -792,7 +792,7 @@ async def test_what_comes_between_a_pause_and_its_end() -> None:
 
     cluster = await begun(Restart(), goes_on=True)
     await cluster.driver.pause(cluster.run)
-    cluster.ends("worker:0", signal="SIGKILL")  # its last checkpoint is there all the same
+    cluster.ends("worker:0", signal="SIGKILL")  # a lost task does not prevent the pause
     cluster.ends("worker:1", exit_code=1, outcome=Outcome(ok=False, peer_lost=True, message="worker:0 has gone"))
     await cluster.until(RunState.PAUSED)
     await cluster.driver.end(cluster.run)

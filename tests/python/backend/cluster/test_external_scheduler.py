@@ -1,4 +1,4 @@
-"""The controller in a scheduler that is somebody else's: in this process, with Dask's own scheduler and workers."""
+"""The controller as a plugin of an external Dask scheduler; the scheduler and its workers run in this process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOKEN = secrets.token_hex(6)
 
 
 async def come(scheduler: Scheduler, directory: Path, token: str = TOKEN) -> Controller:
-    """A controller as Dask takes one in."""
+    """Register a controller as a plugin of the scheduler, and return it."""
     request = ClusterRequest(name="c", jobs={"worker": 1}, keep=True)
     settings = ControllerSettings(request=request, token=token, runs=Mark.of(directory), created=0.0, scope=token)
     controller = Controller(settings)
@@ -68,7 +68,7 @@ def in_a_scheduler(story: Callable[[Scheduler], Any]) -> None:
 def test_what_is_said_is_heard_until_every_worker_has_said_farewell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(external_scheduler, "__version__", "9.9.9")  # no host is made of these workers
+    monkeypatch.setattr(external_scheduler, "__version__", "9.9.9")  # these workers do not become hosts
 
     async def story(scheduler: Scheduler) -> None:
         async with Worker(scheduler.address, name="early", local_directory=str(tmp_path)) as early:
@@ -146,7 +146,7 @@ def test_a_host_that_was_given_up_and_speaks_again_lets_go_of_what_went_on_witho
         assert told == [([address], "dtf_release", {"run_id": "over"})]
         assert not run.info.state.is_final
         told.clear()
-        run.by_host = {"tcp://b:1": []}  # it was started again elsewhere
+        run.by_host = {"tcp://b:1": []}  # it was restarted elsewhere
         controller.on_host(address, host, speech=SPEECH, alive=["r/worker:0"])
         await until(lambda: told)
         assert told == [([address], "dtf_release", {"run_id": "r"})]

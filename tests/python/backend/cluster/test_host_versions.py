@@ -1,4 +1,4 @@
-"""Hosts of other versions than their cluster: real Dask workers that have, or say that they have, something else."""
+"""Hosts whose versions differ from the cluster's: real Dask workers that have, or claim to have, other versions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ asyncio.run(live())
 
 @contextmanager
 def guest(directory: Path, *, protocol: int = 1, path: str = "") -> Iterator[None]:
-    """A Dask worker that joins the shared cluster by itself; ``path`` comes first where it looks for packages."""
+    """Run a Dask worker that joins the shared cluster by itself; ``path`` comes first in its ``PYTHONPATH``."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [path, environment.get("PYTHONPATH", "")]))
     process = subprocess.Popen([sys.executable, "-c", GUEST, str(directory), str(protocol)], env=environment)
@@ -55,7 +55,7 @@ def guest(directory: Path, *, protocol: int = 1, path: str = "") -> Iterator[Non
 
 
 def its_host_is_there(cluster: dtf.Cluster) -> None:
-    """A cluster is ready before its hosts are: the guest must not come first."""
+    """Wait for the cluster's own host. A cluster is ready before its hosts are, and the guest must not come first."""
     patience.until(lambda: cluster.wait_ready().info.hosts, lambda: cluster.info)
 
 
@@ -99,12 +99,12 @@ def test_a_host_of_another_protocol_is_refused(cluster: dtf.Cluster, tmp_path: P
     ("versions", "problem"),
     [
         (OWN, ""),
-        ({}, ""),  # of before they were told
+        ({}, ""),  # from a release that did not report versions
         ({**OWN, "Python": "3.11.9"}, ""),
         ({**OWN, "Python": "3.12.4"}, "Python 3.12.4 instead of 3.11.4"),
         ({**OWN, "TensorFlow": ""}, "TensorFlow (none) instead of 2.21.0"),
         ({**OWN, "TensorFlow": "2.20.0", "Keras": "3"}, "TensorFlow 2.20.0 instead of 2.21.0"),
-        ({**OWN, "numpy": "3"}, ""),  # a newer host tells more
+        ({**OWN, "numpy": "3"}, ""),  # a newer host may report more
     ],
 )
 def test_what_differs(versions: Mapping[str, str], problem: str) -> None:

@@ -1,4 +1,4 @@
-"""A cluster whose runs Dask cannot see is not idle to it."""
+"""Dask does not consider a cluster idle while runs are active that Dask itself cannot see."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ async def test_a_scheduler_is_idle_only_where_no_run_works(busy: bool, monkeypat
             looked.clear()
             await looked.wait()
             assert (scheduler.check_idle() is None) == busy
-        # What Dask Gateway goes by.
+        # Dask Gateway relies on this.
         assert bool(scheduler.transition_log) == busy
         staying.cancel()

@@ -1,4 +1,4 @@
-"""Results of ended runs: on disk and private, up to a number of bytes, and with the true reason when they are gone."""
+"""Results of ended runs: kept in private files up to a total size; if they are gone, the error states the reason."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_results_are_in_a_private_file_and_read_in_parts(tmp_path: Path) -> None
         results = {"worker:0": b"zero", "worker:1": b"", "worker:2": bytes(range(100))}
         kept.put("r", results)
         kept.put("none", {})
-        for _ in range(2):  # before it is written, and after
+        for _ in range(2):  # before they are written, and after
             for task, data in results.items():
                 assert await kept.read("r", task) == (data, len(data))
             assert await kept.read("r", "worker:2", 90, 8) == (bytes(range(90, 98)), 100)
@@ -64,7 +64,7 @@ def test_results_are_in_a_private_file_and_read_in_parts(tmp_path: Path) -> None
 
 
 def test_the_end_of_the_last_host_removes_no_results(tmp_path: Path) -> None:
-    """The warm process removes its cluster's directory when no host is left, and the controller may still live."""
+    """When no host is left, the warm process removes the cluster's directory, but the controller may still run."""
 
     def there() -> list[str]:
         return sorted(os.listdir(tmp_path)) if os.path.isdir(tmp_path) else []
@@ -81,7 +81,7 @@ def test_the_end_of_the_last_host_removes_no_results(tmp_path: Path) -> None:
             remove_but_held(tmp_path)
             assert there() == [".living", RESULTS]
             assert await kept.read(name, "worker:0") == (b"zero", 4)
-            shutil.rmtree(tmp_path)  # by whoever knows of no results: the next are held again
+            shutil.rmtree(tmp_path)  # removed by something else: the next results are locked again
         kept.put("t", {"worker:0": b"zero"})
         await writing.done()
         kept.close()
@@ -101,7 +101,7 @@ def test_older_results_make_room_for_newer_ones_and_the_newest_are_always_kept(t
             assert sorted(os.listdir(tmp_path)) == sorted(kept._by_run)
             return list(kept._by_run)
 
-        for name in "abcde":  # small ones count too
+        for name in "abcde":  # small results also count
             kept.put(name, {"worker:0": b"x"})
         assert await there() == ["b", "c", "d", "e"]
         kept.put("two", {"worker:0": bytes(LEAST_BYTES), "worker:1": bytes(LEAST_BYTES)})
@@ -127,11 +127,11 @@ def test_a_disk_that_takes_nothing_costs_no_newest_result(
         kept.put("before", {"worker:0": b"1234"})
         await writing.done()
         directory.rename(tmp_path / "aside")
-        directory.write_bytes(b"")  # no directory can be made there
+        directory.write_bytes(b"")  # no directory can be created there
         for name in ("a", "b", "c"):
             kept.put(name, {"worker:0": b"1234"})
             await writing.done()
-        assert list(kept._by_run) == ["before", "b", "c"]  # of those in memory, the oldest made room
+        assert list(kept._by_run) == ["before", "b", "c"]  # of the results in memory, the oldest was dropped
         assert await kept.read("c", "worker:0") == (b"1234", 4)
         assert "The results of the run c stay in memory: [Errno" in caplog.text
         kept.put("large", {"worker:0": bytes(20)})

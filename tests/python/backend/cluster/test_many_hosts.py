@@ -1,4 +1,4 @@
-"""What must not grow with the square of the hosts."""
+"""Work that must not grow with the square of the number of hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTS = 40
 
 
 class Hosts:
-    """What each was told last to keep ready, and how often it was told."""
+    """Hosts that record what they were last told to keep ready, and how often they were told."""
 
     def __init__(self) -> None:
         self.infos: dict[str, HostInfo] = {}
@@ -78,7 +78,7 @@ def test_a_host_that_has_begun_again_is_told_again_and_no_other() -> None:
 
 
 def test_a_cluster_is_described_no_more_often_than_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "DESCRIBING_SHARE", 1e-12)  # the next is due in ages
+    monkeypatch.setattr(streams, "DESCRIBING_SHARE", 1e-12)  # the next one is due in a very long time
 
     async def change() -> None:
         made, due = itertools.count(1), []
@@ -87,8 +87,8 @@ def test_a_cluster_is_described_no_more_often_than_it_is_worth(monkeypatch: pyte
         assert [description.plain() for _ in range(3)] == [1, 1, 1]
         for _ in range(100):
             description.change()
-        assert len(due) == 1  # viewers are not called again before their time
-        assert description.plain() == 2  # but who asks sees it as it is
+        assert len(due) == 1  # viewers are not notified again before the interval is over
+        assert description.plain() == 2  # but a request returns the current description
         assert description._timer is not None
         description._timer.cancel()
 

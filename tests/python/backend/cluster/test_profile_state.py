@@ -1,4 +1,4 @@
-"""When a profile is over, and what is told of it."""
+"""When a profile is complete, and what is reported about it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_it_waits_for_all_that_make_steps_and_for_every_answer() -> None:
     says(profile, "worker:0", "begun", has_steps=True)
     says(profile, "worker:0", "left", first=5, last=7)
     says(profile, "worker:1", "left", first=6, last=8)
-    assert profile.has_begun and profile.verdict(tasks) is None  # nothing was heard of ps:0
+    assert profile.has_begun and profile.verdict(tasks) is None  # ps:0 has not answered yet
     says(profile, "ps:0", "waits")
     said = profile.verdict(tasks)
     assert said is not None and (said.number, said.done, said.message) == (1, True, "")
     assert profile.words()[0] == "Steps 5 to 7 were traced"
-    assert profile.verdict(tasks) is None  # it is told once
+    assert profile.verdict(tasks) is None  # it is reported only once
 
 
 def test_a_task_that_a_client_leads_is_waited_for_once_it_has_begun() -> None:
@@ -55,7 +55,7 @@ def test_all_are_waited_for_where_each_makes_steps() -> None:
     says(profile, "worker:0", "left", first=5, last=5)
     says(profile, "worker:1", "left", first=5, last=5)
     assert profile.verdict(tasks) is None
-    tasks[2].state = TaskState.FAILED  # or it is none of those that were asked
+    tasks[2].state = TaskState.FAILED  # a task that has failed is not waited for
     assert profile.verdict(tasks) is not None
     assert profile.words()[0] == "Step 5 was traced"
 

@@ -1,4 +1,4 @@
-"""The cluster process's link to a controller elsewhere: made again where it breaks, with all that was missed."""
+"""The cluster process's link to a remote controller: it is reopened when it breaks, and no message is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jupyter_dtf.schema.run import RunDescriptor, RunRequest
 
 @asynccontextmanager
 async def controller_elsewhere(runs: Path) -> AsyncIterator[tuple[Controller, Relay, Connection]]:
-    """A controller that is reached by a relay."""
+    """Start a controller that is reached through a relay."""
     security: Any = temporary_security()
     async with SilentScheduler(dashboard=False, port=0, host="127.0.0.1", protocol="tls", security=security) as there:
         request = ClusterRequest(name="c", keep=True)
@@ -132,7 +132,7 @@ async def test_a_failure_that_passes_does_not_end_it(tmp_path: Path, monkeypatch
 
         link = await HeldLink.open(connection, lambda message: None, lambda: pytest.fail("it is not lost"), known)
         break_off(relay)
-        while not asked:  # until it has been noticed that it is broken
+        while not asked:  # until the break has been noticed
             await asyncio.sleep(0)
         assert not await link.request("machines", after=0.0)
         assert len(asked) >= 2

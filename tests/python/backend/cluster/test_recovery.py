@@ -1,4 +1,4 @@
-"""What a loss has cost: steps that are done again, and the time until there was a new one."""
+"""The reported cost of a loss: the repeated steps, and the time until the first new step."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def test_the_chief_s_word_on_where_is_told_with_it() -> None:
 def test_an_attempt_that_comes_to_no_step_does_not_count() -> None:
     recovery = Recovery("worker:1", 50.0, 30)
     assert recovery.follows(progressed(55.0, 20)) is None
-    assert recovery.follows(progressed(60.0, 20)) is None  # of the attempt after it
+    assert recovery.follows(progressed(60.0, 20)) is None  # from the next attempt
     assert recovery.follows(progressed(61.0, 21)) is not None

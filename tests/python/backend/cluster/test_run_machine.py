@@ -1,6 +1,6 @@
-"""A run's state machine through long orders of events, as a Hypothesis machine: what holds after every one of them.
+"""A Hypothesis state machine that drives ``Run`` through long sequences of events and checks invariants after each.
 
-``JUPYTER_DTF_MACHINE_STEPS=1000000`` makes about so many steps, where the suite makes a few thousand.
+``JUPYTER_DTF_MACHINE_STEPS=1000000`` makes about that many steps; the default is a few thousand.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ ENDS: dict[str, dict[str, Any]] = {
 }
 tasks = st.sampled_from(TASKS)
 late = st.sampled_from([0, 0, 0, 0, 1, 2])
-"""How many attempts ago it was said."""
+"""How many attempts ago a message was sent."""
 
 
 class Viewer:
-    """One that began somewhere in the log with what the controller's summary was then, and applies what comes."""
+    """A viewer that starts in the middle of the log from the controller's summary, and applies the later events."""
 
     def __init__(self, info: RunInfo) -> None:
         self.info = copy_of(info)
@@ -69,7 +69,7 @@ class Viewer:
 
 
 class RunMachine(RuleBasedStateMachine):
-    """``Run`` as the driver drives it, a step at a time: hosts and tasks may say anything between two of its steps."""
+    """``Run``, driven one step at a time; hosts and tasks may report anything between two steps."""
 
     @initialize(max_restarts=st.integers(0, 4))
     def begin(self, max_restarts: int) -> None:
@@ -133,9 +133,9 @@ class RunMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.run.planned and self.run.is_active)
     @rule(task=tasks, behind=late, how=st.sampled_from(list(ENDS)), is_known=st.booleans())
     def ends(self, task: str, behind: int, how: str, is_known: bool) -> None:
-        """A task's process ends, or its end is heard of again."""
+        """Report the end of a task's process, possibly once more."""
         attempt = max(self.run.attempt - behind, 0)
-        if how == "ok":  # its program has begun, then, and its host told so before
+        if how == "ok":  # a program that succeeds has reported before that it runs
             self.says(task, self.run.attempt - attempt, TaskState.RUNNING)
         self.run.task_ended(TaskResult(task=task, attempt=attempt if is_known or behind else None, **ENDS[how]))
 
@@ -148,7 +148,7 @@ class RunMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.run.planned and self.run.is_active)
     @rule(task=tasks, behind=late, step=st.integers(0, 9), count=st.integers(1, 4), twice=st.booleans())
     def reports(self, task: str, behind: int, step: int, count: int, twice: bool) -> None:
-        """Some consecutive points, which may come twice. A later attempt begins at any step."""
+        """Report some consecutive points, possibly twice. A later attempt may begin at any step."""
         attempt = max(self.run.attempt - behind, 0)
         first = self.numbered.get((task, attempt), 0)
         curve = self.curves.setdefault(task, [])
@@ -185,7 +185,7 @@ class RunMachine(RuleBasedStateMachine):
                     self.run.record_encoded(b"\xc1")
 
     def tell(self, event: Any) -> None:
-        with contextlib.suppress(Conflict):  # which the controller logs
+        with contextlib.suppress(Conflict):  # the controller logs it
             self.run.record_encoded(encode_event(event))
 
     # -- viewers ------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class RunMachine(RuleBasedStateMachine):
         assert not {OWN_ERROR, "died with exit status 3"} & set(self.restarted_for)
 
     def teardown(self) -> None:
-        """Whatever has happened, a run comes to its end, and everybody who has looked on knows the same of it."""
+        """Check that the run ends whatever has happened, and that all viewers and the record agree with it."""
         run = self.run
         if run.info.state is RunState.PENDING:
             self.launches()

@@ -1,4 +1,4 @@
-"""Who gets a cluster's places, and when: first come, first served, those who begin again before all others."""
+"""The queue for a cluster's slots: first come, first served, but restarted runs come before all others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOST = [HostSlot("tcp://a", "a", "a", 2, ())]
 
 
 class Places:
-    """A assignment with two places on one host."""
+    """A stand-in for ``TaskAssignment`` with two slots on one host."""
 
     has_all_hosts = True
     present = "1 host"
@@ -51,7 +51,7 @@ def trial(name: str, places: int = 1, shares: int = 1, tasks: int = 1) -> Any:
 
 
 async def has_settled(*waiting: asyncio.Task[Any]) -> list[bool]:
-    """Which of them have their places when everybody has looked."""
+    """Return which of these tasks are done once all of them have checked the slots."""
     for _ in range(10):
         await asyncio.sleep(0)
     return [task.done() for task in waiting]
@@ -77,7 +77,7 @@ async def test_one_that_begins_again_has_the_next_place() -> None:
     later = asyncio.create_task(queue.acquire(third))
     assert await has_settled(later) == [False]
     again.request.places = 2
-    assert not queue.again(again)  # it has given its own back
+    assert not queue.again(again)  # its own slot has been returned
     await queue._assignment.wake()
     assert await has_settled(later) == [False]
     await queue.leave(other)
@@ -109,7 +109,7 @@ async def test_places_are_counted_anew_when_hosts_have_come_or_gone() -> None:
     await queue.acquire(second)
     later = asyncio.create_task(queue.acquire(third))
     assert await has_settled(later) == [False]
-    assignment._places = assignment._places[:1]  # of two places that were taken one is not there any more
+    assignment._places = assignment._places[:1]  # one of the two occupied slots no longer exists
     await queue.leave(first)
     assert await has_settled(later) == [False]
     await queue.leave(second)
@@ -117,7 +117,7 @@ async def test_places_are_counted_anew_when_hosts_have_come_or_gone() -> None:
 
 
 async def test_shares_of_other_sizes_leave_whole_places() -> None:
-    """A third of one place is not given back to the other, of which a half is taken."""
+    """A third of one slot is not returned to the other slot, half of which is taken."""
     queue = RunQueue(Places())  # type: ignore[arg-type]
     shared = [trial("half", shares=2), *(trial(f"third {number}", shares=3) for number in range(3))]
     for each in shared:
@@ -131,14 +131,14 @@ async def test_shares_of_other_sizes_leave_whole_places() -> None:
 
 
 async def test_one_of_shares_that_begins_again_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would not fit if each of its tasks needed a place."""
+    """The run would not fit if each of its tasks needed a whole slot."""
     assignment = Places()
     queue = RunQueue(assignment)  # type: ignore[arg-type]
     others, again = [trial("one"), trial("two")], trial("again", shares=2, tasks=4)
     for each in others:
         await queue.acquire(each)
     nobody: Any = None
-    monkeypatch.setattr(restarting, "HOSTS_S", 0.0)  # whether it would ever fit is asked at once
+    monkeypatch.setattr(restarting, "HOSTS_S", 0.0)  # check at once whether it could ever fit
     restarts = Restarts(nobody, assignment, nobody, nobody, nobody, queue=queue)  # type: ignore[arg-type]
     seats = asyncio.create_task(restarts.places_again(again))
     assert await has_settled(seats) == [False]
@@ -149,7 +149,7 @@ async def test_one_of_shares_that_begins_again_waits_for_them(monkeypatch: pytes
 
 
 def running(name: str, places: list[PlannedTask], **attempts: int) -> Any:
-    """A run with these places, whose tasks' attempts are ``attempts``, by index: all of them 0 by default."""
+    """Return a run with these slots. ``attempts`` gives its tasks' attempts by index (``t1=1``); the default is 0."""
     run = trial(name, tasks=len(places))
     run.planned, run.info.state = places, RunState.RUNNING
     run.task_info = lambda task: SimpleNamespace(attempt=attempts.get(f"t{task.rpartition(':')[2]}", 0))
@@ -163,7 +163,7 @@ async def test_places_are_free_once_all_programs_have_succeeded_and_not_before()
     later = asyncio.create_task(queue.acquire(trial("later")))
     assert await has_settled(later) == [False]
     assert not queue.program_ended(both, "worker:0", 0)
-    assert not queue.program_ended(both, "worker:1", 0)  # of the attempt before
+    assert not queue.program_ended(both, "worker:1", 0)  # from the previous attempt
     assert queue.program_ended(both, "worker:1", 1)
     await queue._assignment.wake()
     assert await has_settled(later) == [True]
@@ -181,7 +181,7 @@ async def test_a_task_that_was_lost_at_its_end_and_runs_again_keeps_the_places()
     run.task_info = lambda task: SimpleNamespace(attempt=attempts[f"t{task[-1]}"])
     await queue.acquire(run)
     assert not queue.program_ended(run, "worker:0", 0)
-    attempts["t0"] = 1  # started again alone
+    attempts["t0"] = 1  # restarted alone
     assert not queue.program_ended(run, "worker:1", 0)
     assert queue.program_ended(run, "worker:0", 1)
 

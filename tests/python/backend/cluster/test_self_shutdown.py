@@ -1,4 +1,4 @@
-"""A scheduler that is left alone ends, even if the first try fails."""
+"""A scheduler whose cluster process is gone shuts down, even if the first tries fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watch over delays goes on whatever fails in one of its looks."""
+"""``SlowTasks`` keeps watching for delays whatever fails in one of its checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...patience import left_s
 
 
 class Fails:
-    """What a look asks, failing for one run."""
+    """A stand-in for ``Stragglers`` and ``Stalls`` that fails for one run."""
 
     def __init__(self, run: str, answer: Any) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""Whether a run in which nothing happens is stalled, and by whom: by what hosts say of their quiet tasks."""
+"""Detection of stalled runs, and of the task to blame, from what hosts report about their quiet tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds the others up in every step: by how far tasks say that they are, and how long they have waited."""
+"""Detection of stragglers from the tasks' progress and waiting times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNEVEN = {**EVEN, "worker:2": 0.31}
 
 
 class Gang:
-    """A run of three tasks in step with each other, which takes as long as the slowest; the others wait for it."""
+    """A run of three synchronous tasks: each step takes as long as the slowest task, and the others wait for it."""
 
     def __init__(self) -> None:
         request = RunRequest(kind="fit", restart=Restart())
@@ -37,7 +37,7 @@ class Gang:
             self.run._task_changed(TaskChanged(time=1.0, task=task, attempt=self.run.attempt, state=TaskState.RUNNING))
 
     def windows(self, count: int, own_s: dict[str, float], waits: bool = True) -> list[Word]:
-        """So many windows, in which each task takes so long for its part of a step. What is told in them."""
+        """Simulate windows in which each task takes ``own_s`` for its part of a step, and return what is reported."""
         words = []
         for _ in range(count):
             steps, slowest = 0, max(own_s.values())
@@ -50,7 +50,7 @@ class Gang:
                 id_ = f"r/{task}" + f"/{self.run.attempt}" * bool(self.run.attempt)
                 self.stragglers.tells(HOSTS[task], [Pace(id_, self.step, self.now, self.waited[task])])
             words += self.stragglers.look(self.run)
-            assert self.stragglers.look(self.run) == []  # nothing new has been heard
+            assert self.stragglers.look(self.run) == []  # there are no new reports
         return words
 
 
@@ -63,7 +63,7 @@ def test_a_straggler_is_named_once_and_when_it_is_none_any_more() -> None:
     assert word.text == "310 ms for its own part of a step; the others' median is 100 ms. On host c"
     assert (word.level, word.task, word.mark) == ("warning", "worker:2", "slow")
     assert gang.windows(IN_A_ROW - 1, EVEN) == []
-    assert gang.windows(10, {**EVEN, "worker:2": 0.17}) == []  # neither the one nor the other
+    assert gang.windows(10, {**EVEN, "worker:2": 0.17}) == []  # neither slow nor as fast as the others
     (word,) = gang.windows(10, EVEN)
     assert (word.level, word.title, word.mark) == ("info", "worker:2 is as fast as the others again", "as fast again")
     (word,) = gang.windows(10, UNEVEN)

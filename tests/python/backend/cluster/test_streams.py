@@ -1,4 +1,4 @@
-"""What viewers of a cluster are sent: all of it, in pieces, however much there is and however slow they are."""
+"""Viewers of a cluster are sent all events in pieces, however many there are and however slow the viewers are."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def _attach(scheduler: Scheduler, role: str = "viewer", after: dict[str, i
 
 
 async def _told(comm: Any, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    """The messages of a stream but those of the cluster, until there are those that are waited for."""
+    """Return the messages of a stream, except those about the cluster, once they satisfy ``until``."""
     told: list[dict[str, Any]] = []
     while not until(told):
         told += [m for m in await asyncio.wait_for(comm.read(), left_s()) if m["op"] not in ("cluster", "pong")]
@@ -50,7 +50,7 @@ async def _told(comm: Any, until: Callable[[list[dict[str, Any]]], bool]) -> lis
 
 
 def test_a_run_is_described_once_and_then_there_are_events_alone(tmp_path: Path) -> None:
-    """Its state came by announcements too, after every step, and each viewer had to decide whom to believe."""
+    """Its state is not announced in addition, because viewers would have to decide which message to believe."""
 
     async def follow() -> None:
         async with Scheduler(port=0, dashboard_address=":0") as scheduler:
@@ -73,10 +73,10 @@ def test_a_run_is_described_once_and_then_there_are_events_alone(tmp_path: Path)
             assert [m["op"] for m in told] == ["run", "summary", *["event"] * 5, "attached"]
             assert told[1]["info"]["next_seq"] == 5
             record = RunRecord.replay(descriptor, [(m["seq"], m["data"]) for m in told if m["op"] == "event"])
-            told[1]["info"]["points_seq"] = 5  # there are no points to look into
+            told[1]["info"]["points_seq"] = 5  # there are no points to examine
             assert record.info == convert(told[1]["info"], RunInfo)
 
-            back = await _attach(scheduler, after={"r": 2})  # it knows what the run is
+            back = await _attach(scheduler, after={"r": 2})  # it already has the descriptor
             told = await _told(back, lambda told: any(m["op"] == "attached" for m in told))
             assert [(m["op"], m.get("seq")) for m in told] == [
                 ("summary", None), ("event", 3), ("event", 4), ("attached", None)
@@ -104,7 +104,7 @@ def test_the_archive_is_given_every_picture_and_who_comes_late_those_that_are_le
             told = await _told(archive, lambda told: sum(m["op"] == "event" for m in told) >= 100)
             assert [m["data"] for m in told if m["op"] == "event"] == encoded
             run.record_encoded(encoded[0])
-            told = await _told(archive, lambda told: any(m["op"] == "event" for m in told))  # it has the others
+            told = await _told(archive, lambda told: any(m["op"] == "event" for m in told))  # it already has the others
             late = await _attach(scheduler)
             told = await _told(late, lambda told: any(m["op"] == "attached" for m in told))
             found = [m["data"] for m in told if m["op"] == "event"]
@@ -136,7 +136,7 @@ def test_a_list_of_runs_does_not_wait_for_a_long_log(tmp_path: Path) -> None:
 
 
 def test_a_new_viewer_of_a_very_long_run_gets_every_event_while_others_come(tmp_path: Path) -> None:
-    """A queue of 100,000 messages was the most that a viewer might leave waiting: it was cut off, and began anew."""
+    """A viewer is not disconnected if more than 100,000 messages, a former limit, are waiting for it."""
 
     async def attach() -> None:
         async with Scheduler(port=0, dashboard_address=":0") as scheduler:
@@ -155,7 +155,7 @@ def test_a_new_viewer_of_a_very_long_run_gets_every_event_while_others_come(tmp_
                 assert len(piece) <= MOST_MESSAGES + 4
                 if not seqs:
                     for _ in range(10):
-                        run.record_encoded(event)  # while it is being told of the others
+                        run.record_encoded(event)  # while the others are being sent
                 seqs += [message["seq"] for message in piece if message["op"] == "event"]
                 attached = attached or any(message["op"] == "attached" for message in piece)
             assert seqs == list(range(EVENTS + 10))

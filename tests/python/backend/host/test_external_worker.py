@@ -1,4 +1,4 @@
-"""What is sent to a Dask worker of somebody else's, on a stand-in for the worker."""
+"""The plugin that is sent to an external Dask worker, tested with a stand-in for the worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = {"problem": "dtf_problem-0", "farewell": "dtf_farewell-0"}
 
 
 class FakeWorker:
-    """What is used of a worker that gets no host."""
+    """The parts of a Dask worker that are used if it does not become a host."""
 
     def __init__(self) -> None:
         self.said: list[dict[str, Any]] = []

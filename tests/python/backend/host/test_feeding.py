@@ -1,4 +1,4 @@
-"""What a host sends its tasks of partitions that a real Dask worker holds."""
+"""How a host sends its tasks the partitions that a real Dask worker holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG, SHORT = b"x" * 10_000, b"x"
 
 
 class Host(WorkerPlugin):
-    """Answers tasks from within a Dask worker, as a host does."""
+    """A plugin that answers tasks from within a Dask worker, as a host does."""
 
     name = "host"
 

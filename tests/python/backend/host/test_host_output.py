@@ -1,4 +1,4 @@
-"""How a host cuts what comes out of a task's pipes, and where it takes it."""
+"""How a host splits the output of a task's pipes into lines, and where it sends and saves them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_is_printed_too_fast_goes_to_the_file_and_its_end_to_viewers(tmp_pa
     assert events[-1].lines[-1] == "the last words"
     assert events[-1].first + len(events[-1].lines) == 200_001
     ends = [event.first + len(event.lines) for event in events]
-    assert all(event.first >= end for event, end in zip(events[1:], ends, strict=False))  # numbers say what is left out
+    assert all(event.first >= end for event, end in zip(events[1:], ends, strict=False))  # the numbers show the gaps
     with OutputReader(tmp_path, "worker:0") as reader:
         assert reader.total("stdout") == 200_001
         lines = [line for block in reader.blocks({}) for line in block.lines]
@@ -99,7 +99,7 @@ def test_after_too_much_the_end_is_sent_without_another_word(tmp_path: Path) -> 
 
 
 def test_a_quiet_pipe_is_read_at_once_and_a_busy_one_at_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of a program is not delayed by the heartbeat before it; very many points are read together."""
+    """The end of a program is not delayed by the heartbeat before it, but frequent points are read together."""
     monkeypatch.setattr(host_task, "READ_INTERVAL_S", 3600.0)
 
     async def write_often() -> tuple[list[bytes], list[bytes]]:
@@ -108,7 +108,7 @@ def test_a_quiet_pipe_is_read_at_once_and_a_busy_one_at_its_rate(monkeypatch: py
         pipe = PipeReader(read, got.append)
         for number in range(READS_AT_ONCE + 5):
             os.write(write, b"%d" % number)
-            await asyncio.sleep(0)  # one turn of the event loop, in which what is written is read
+            await asyncio.sleep(0)  # one iteration of the event loop, in which the data is read
             await asyncio.sleep(0)
         at_once = got.copy()
         pipe.finish()
@@ -121,7 +121,7 @@ def test_a_quiet_pipe_is_read_at_once_and_a_busy_one_at_its_rate(monkeypatch: py
 
 
 def test_what_is_read_at_the_end_is_what_the_pipe_holds_then() -> None:
-    """Somebody outside the task's process group may hold its pipe, and write on."""
+    """A process outside the task's process group may hold the pipe open and keep writing."""
 
     async def end() -> list[bytes]:
         read, write = os.pipe()
@@ -146,7 +146,7 @@ def test_a_disk_that_refuses_is_told_once_and_when_it_takes_again(
     monkeypatch.setattr(output_files, "RETRY_S", 0.0)
     sent: list[bytes] = []
     run_dir = tmp_path / "runs" / "r"
-    run_dir.parent.touch()  # a file where a directory should be: refused, whoever asks
+    run_dir.parent.touch()  # a file in place of a directory: writing fails even for root
     output = TaskOutput("worker:0", run_dir, sent.append)
     for number in range(3):
         output.streams["stdout"](b"line %d\n" % number)

@@ -1,4 +1,4 @@
-"""Probes of hosts: who reaches whom, by real connections."""
+"""Probes between hosts, tested with real connections: which hosts reach each other."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_connection_is_measured_and_the_probe_serves_nobody_without_the_secret
 
 
 class Hosts:
-    """Hosts of as many machines on the loopback, the last of which does not listen where it says."""
+    """Hosts of ``count`` machines, at loopback addresses. The third reports an endpoint at which it does not listen."""
 
     def __init__(self, count: int) -> None:
         names = [f"tls://127.0.0.{number}:1" for number in range(1, count + 1)]

@@ -1,4 +1,4 @@
-"""A host goes on reporting itself whatever fails in one of its reports."""
+"""A host keeps reporting whatever fails in one of its reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held to be frozen, and what only takes long: by readings of processes that there are not."""
+"""Which tasks are considered frozen rather than slow, mostly tested with simulated readings of processes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SLEEPS = Seen("S", False, 1.0)
 
 
 class Watched:
-    """A task that is looked at every ``LOOK_S`` seconds."""
+    """A task that is checked every ``LOOK_S`` seconds."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.watch = TaskWatch(self.now)
 
     def looks(self, seconds: float, seen: Seen = SLEEPS, beats: int = 0, *, cpu: float = 0.0) -> str:
-        """What is found at the end of so many seconds, in which it uses ``cpu`` cores."""
+        """Return what is found within ``seconds``, in which the task uses ``cpu`` cores."""
         why = ""
         for _ in range(round(seconds / LOOK_S)):
             self.now += LOOK_S
@@ -99,7 +99,7 @@ def test_what_was_before_a_sleep_does_not_count() -> None:
 
 @pytest.mark.parametrize(("state", "limit_s"), [("T", STOPPED_S), ("S", SILENT_S)])
 def test_a_host_that_is_held_up_again_and_again_notices_all_the_same(state: str, limit_s: float) -> None:
-    """On a machine with too much to do: the time that nobody saw does not count, but what was seen does."""
+    """On an overloaded machine, unobserved time does not count, but each observation does."""
     watched, gaps = Watched(), Gaps(100.0, 100.0)
     frozen = Seen(state, False, 1.0)
     watched.looks(LOOK_S, frozen)

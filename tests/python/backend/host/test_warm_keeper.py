@@ -1,6 +1,6 @@
-"""A warm process that does not start: tried again if that may help, and not if what it imports is at fault.
+"""A warm process that does not start is restarted if that may help, but not if one of its imports fails.
 
-The process is a stand-in that does what the test has ordered; it is started and watched like the real one.
+The process is a stand-in that follows the test's orders; it is started and watched like the real one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ while connection.recv(1 << 16):
 
 
 class Kept:
-    """A keeper, and what it has told."""
+    """A keeper, and what it has reported."""
 
     def __init__(self, directory: Path, orders: str) -> None:
         directory.mkdir()
@@ -92,7 +92,7 @@ def run(test: Any) -> None:
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
-    """Let the first starts fail for lack of room. Returns a list with the number of tries."""
+    """Make the first starts fail because the disk is full. Return a list that holds the number of tries."""
     tries, start = [0], start_warm
 
     def start_later(directory: Path, shared: Path) -> Any:
@@ -139,7 +139,7 @@ def test_a_fault_of_what_it_imports_is_final(tmp_path: Path, order: str, why: st
             for _ in range(2):
                 with pytest.raises(Unavailable, match=why):
                     await there.keeper.usable(lambda: True)
-            assert there.orders.read_text() == "ready"  # which was not asked for
+            assert there.orders.read_text() == "ready"  # this order was not read
 
     run(test)
 

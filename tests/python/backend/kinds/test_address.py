@@ -1,4 +1,4 @@
-"""The kind ``address``: on a scheduler and workers that Dask's own commands have started, and that go on without it."""
+"""The kind ``address``, on a scheduler and workers that Dask's own commands have started and that outlive clusters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def foreign(no_process_left_by_module: None, tmp_path_factory: pytest.TempPathFa
 
 
 def left_on_this_machine(tokens: Iterable[str]) -> list[Path]:
-    """Directories of these clusters."""
+    """Return the directories of these clusters that still exist."""
     places = [parent / token for parent in paths.family_parents() for token in tokens]
     return [path for path in places if path.exists()]
 
@@ -75,10 +75,10 @@ class TestAddress(KindContract):
 
 @pytest.mark.usefixtures("leave_session")
 def test_clusters_share_a_scheduler_with_others_and_leave_nothing(foreign: ForeignDask, tmp_path: Path) -> None:
-    """A worker that joins late, one without the package, one that is frozen; a cluster process that is killed."""
+    """This holds with a late worker, one without the package, a frozen one, and a cluster process that is killed."""
     before = foreign.state()
     os.mkfifo(tmp_path / "pipe")
-    work = foreign.client.submit(Path.read_text, tmp_path / "pipe", workers=["a"])  # until something is written
+    work = foreign.client.submit(Path.read_text, tmp_path / "pipe", workers=["a"])  # blocks until something is written
     with dtf.Cluster(backend="address", jobs={"worker": 2}, **foreign.options) as first:
         second = dtf.Cluster(backend="address", jobs={"worker": 2}, keep=True, **foreign.options)
         tokens = [token_of(first), token_of(second)]
@@ -155,7 +155,7 @@ def test_the_runs_of_a_scheduler_that_is_killed_are_lost(tmp_path: Path) -> None
         foreign.close()
 
 
-# -- what is wrong, in words ---------------------------------------------------------------------------------------
+# -- error messages ------------------------------------------------------------------------------------------------
 
 
 def connect(where: str, files: list[str]) -> None:
@@ -210,7 +210,7 @@ def test_tls_without_certificates_anywhere() -> None:
 
 
 def test_a_scheduler_of_other_versions() -> None:
-    """As Dask 2024 answers, which knows no packages by their names."""
+    """The scheduler answers like Dask 2024, which does not accept a list of package names."""
     known = {"packages": {"dask": "2024.1.0", "distributed": "2024.1.0"}, "host": {"python": "3.9.1.final.0"}}
 
     def versions(packages: list[str] | None = None) -> dict[str, Any]:

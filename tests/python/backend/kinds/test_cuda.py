@@ -1,4 +1,4 @@
-"""The kind ``cuda``, with a stand-in for NVIDIA's library: no machine of the tests has a GPU."""
+"""The kind ``cuda``, with a stand-in for NVIDIA's library, because test machines need not have a GPU."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ nvmlDeviceGetUtilizationRates = lambda handle: SimpleNamespace(gpu=0)
 
 @pytest.fixture
 def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Three GPUs of 16 GiB, here and for all processes that are started."""
+    """Three fake GPUs of 16 GiB, in this process and in all processes that it starts."""
     library = tmp_path / "nvml"
     library.mkdir()
     (library / "pynvml.py").write_text(NVML)
@@ -58,7 +58,7 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 def surroundings(_args: Any, ctx: Any) -> tuple[str, int, bool, str]:
-    """Which GPU a task sees, how much of it, and how: what its host was told."""
+    """Return which GPUs a task sees, its memory limit, whether that memory grows, and the NCCL variables set."""
     import json
     from pathlib import Path
 
@@ -68,7 +68,7 @@ def surroundings(_args: Any, ctx: Any) -> tuple[str, int, bool, str]:
 
 
 def in_trial(number: int) -> tuple[str, int]:
-    """The same of a trial."""
+    """Return the first two of these values for a trial."""
     from jupyter_dtf.backend.task import context
 
     return surroundings(None, context.current())[:2]

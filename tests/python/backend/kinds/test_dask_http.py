@@ -31,7 +31,7 @@ def tree(cluster: dtf.Cluster) -> list[psutil.Process]:
 
 
 def listening(cluster: dtf.Cluster) -> dict[tuple[str, int], str]:
-    """(address, port) of every TCP socket that a process of the cluster listens on, with the process's command line."""
+    """Return the address and port of each TCP socket on which a cluster's process listens, and its command line."""
     return {
         (connection.laddr.ip, connection.laddr.port): " ".join(process.cmdline())
         for process in tree(cluster)
@@ -41,10 +41,10 @@ def listening(cluster: dtf.Cluster) -> dict[tuple[str, int], str]:
 
 
 def answer_to_http(host: str, port: int) -> bytes:
-    """What is answered to a plain request, which is nothing where TLS is spoken."""
+    """Return the response to a plain HTTP request, which is empty if the server speaks TLS."""
     with socket.create_connection((host, port), timeout=10) as connection:
         connection.sendall(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        with contextlib.suppress(OSError):  # it has ended the connection already
+        with contextlib.suppress(OSError):  # the server has already closed the connection
             connection.shutdown(socket.SHUT_WR)
         try:
             return connection.recv(100)
@@ -54,7 +54,7 @@ def answer_to_http(host: str, port: int) -> bytes:
 
 @pytest.fixture
 def placed(cluster: dtf.Cluster) -> dtf.Cluster:
-    """The cluster with its Dask worker there."""
+    """The cluster, after its Dask worker has joined."""
     cluster.run(lambda _args, _ctx: None)
     return cluster
 
@@ -98,7 +98,7 @@ def test_another_user_reaches_neither_the_socket_nor_anything_of_http(placed: dt
         "            tried.shutdown(socket.SHUT_WR)\n"
         "            assert not tried.recv(100).startswith(b'HTTP'), port\n"
         "        except OSError:\n"
-        "            pass\n"  # it has ended the connection
+        "            pass\n"  # the server has closed the connection
         "with socket.socket(socket.AF_UNIX) as tried:\n"
         "    try:\n"
         "        tried.connect(sys.argv[1])\n"
@@ -115,7 +115,7 @@ def test_another_user_reaches_neither_the_socket_nor_anything_of_http(placed: dt
 
 
 def test_a_kind_that_starts_dasks_own_servers_has_their_ports_closed() -> None:
-    """Whatever kind of cluster, the plugins silence what they are put into."""
+    """``silence`` closes the ports of any scheduler or worker, whatever the kind of cluster."""
 
     async def ports() -> tuple[int, int]:
         async with (

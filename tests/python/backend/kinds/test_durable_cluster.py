@@ -1,4 +1,4 @@
-"""Workers of this machine that go: each has a successor, also where Dask would have given it up by then."""
+"""Local workers that end are replaced, even if Dask would already have given them up."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_a_worker_that_has_gone_and_a_nanny_that_has_ended_have_successors(
             await cluster.close()
         return told
 
-    # Dask gives up at once a worker that is not there: what takes seconds on a busy machine is always too late.
+    # Dask gives up a missing worker at once, as it would on a busy machine where a restart takes too long.
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "0 s"}):
         told = asyncio.run(asyncio.wait_for(play(), 120))
     assert [bool(problems) for problems in told] == [False, True, False], told
 
 
 async def _worker(cluster: Any, is_meant: Callable[[int], bool]) -> int:
-    """The process of the worker that is there, once it is the one that is meant, and its nanny is known."""
+    """Return the process id of the worker once it satisfies ``is_meant`` and its nanny is known."""
 
     def found() -> list[int]:
         return [worker.pid for worker in cluster.scheduler.workers.values() if is_meant(worker.pid)]

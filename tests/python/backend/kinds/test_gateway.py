@@ -1,4 +1,4 @@
-"""The kind ``gateway``, with a real server of Dask Gateway whose clusters are processes of this machine."""
+"""The kind ``gateway``, with a real Dask Gateway server whose clusters are local processes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ CONFIG = Path(__file__).with_name("gateway_server") / "config.py"
 
 
 class Server:
-    """A gateway, its proxy, and what it has started."""
+    """A gateway server, its proxy, and the clusters that it has started."""
 
     def __init__(self, directory: Path) -> None:
         self.clusters = directory / "clusters"
         self.clusters.mkdir()
-        bare = directory / "bare"  # what hides this package from an interpreter that has it installed
+        bare = directory / "bare"  # hides this package from an interpreter that has it installed
         (bare / "jupyter_dtf").mkdir(parents=True)
         (bare / "jupyter_dtf" / "__init__.py").write_text(
             "raise ModuleNotFoundError(\"No module named 'jupyter_dtf'\")"
@@ -86,7 +86,7 @@ class Server:
         }
 
     def running(self) -> list[str]:
-        """What lives of the clusters: schedulers, workers, and what these have started."""
+        """Return the command lines of the clusters' live processes: schedulers, workers, and their children."""
         found = []
         for process in psutil.Process(self.process.pid).children(recursive=True):
             try:
@@ -191,7 +191,7 @@ class TestTheForm:
 
 class TestACluster:
     def test_what_the_gateway_allows_is_all_there_is(self, server: Server) -> None:
-        """Its own options hold, a worker that it does not grant is named, and others are used."""
+        """The gateway's own options apply, a worker that it refuses is reported, and the granted one is used."""
         with dtf.Cluster(
             backend="gateway", jobs={"worker": 2}, most_workers="1", more='{"OF_THE_GATEWAY": "1"}', **server.options
         ) as cluster:

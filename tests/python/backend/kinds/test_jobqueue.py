@@ -1,4 +1,4 @@
-"""The kinds of batch systems: ``slurm`` with stand-ins for its commands, the others by what they send."""
+"""The kinds for batch systems: ``slurm`` with stand-ins for its commands, the others by the scripts they submit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {"cores": 1, "memory_bytes": 1 << 30, "interface": "lo"}
 
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Slurm's stand-in on the path; what it knows of its jobs. None of them is left."""
+    """Put Slurm's stand-in on the path. Yields the directory with its jobs, none of which may be left at the end."""
     there = tmp_path / "queue"
     for name, value in slurm.install(tmp_path, SUBMIT).items():
         monkeypatch.setenv(name, value)

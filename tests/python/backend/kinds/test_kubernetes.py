@@ -1,4 +1,4 @@
-"""The kind ``kubernetes``, with a stand-in for the API of Kubernetes whose pods are processes of this machine."""
+"""The kind ``kubernetes``, with a stand-in for the Kubernetes API whose pods are local processes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestContract(KindContract):
 class TestACluster:
     @pytest.mark.extended
     def test_pods_that_go_are_told_in_kubernetes_words(self, standin: Standin, small: dict[str, Any]) -> None:
-        """A worker that is evicted comes again, fewer pods are those that do not run, and then the scheduler goes."""
+        """An evicted worker is reported and replaced; an evicted scheduler makes the cluster fail."""
         cluster = dtf.Cluster(backend="kubernetes", jobs={"worker": 1}, **small)
         (host,) = wait_until(cluster, lambda info: info.hosts).hosts
         standin.evict("worker")
@@ -108,7 +108,7 @@ class TestACluster:
     ) -> None:
         look_up, namespace = socket.getaddrinfo, "science"
 
-        def of_the_cluster(host: Any, *more: Any, **options: Any) -> Any:  # the names that a pod's resolver knows
+        def of_the_cluster(host: Any, *more: Any, **options: Any) -> Any:  # knows the names that a pod's resolver knows
             name, _, zone = str(host).partition(".")
             return look_up(standin.address_of(namespace, name) if zone == namespace else host, *more, **options)
 
@@ -162,7 +162,7 @@ class TestRefusals:
         self.refuses(small, "Dask's operator is not installed in this Kubernetes")
 
     def test_a_node_that_is_too_small_is_told_while_it_starts(self, standin: Standin, small: dict[str, Any]) -> None:
-        """And what does not run goes first, without a question to the operator."""
+        """When the cluster is scaled down, pods that do not run are removed first, without asking the operator."""
         with dtf.Cluster(backend="kubernetes", jobs={"worker": 2}, **{**small, "cores": 100}) as cluster:
             info = wait_until(cluster, lambda info: sum(bool(host.problem) for host in info.coming) == 2)
             assert info.coming[0].step == "waiting for a node"

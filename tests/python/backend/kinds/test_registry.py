@@ -1,4 +1,4 @@
-"""The kinds that are installed, held to the contract; and the checking of their options."""
+"""The installed kinds, tested against the contract, and the validation of their options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ELSEWHERE = Path(__file__).with_name("elsewhere")
 
 @pytest.fixture
 def nannies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Another package with a kind of its own is installed, here and for all processes that are started."""
+    """Another package with its own kind, installed in this process and in all processes that it starts."""
     monkeypatch.syspath_prepend(str(ELSEWHERE))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ELSEWHERE), os.environ.get("PYTHONPATH", "")])))
     entry_points.points.cache_clear()
@@ -45,14 +45,14 @@ class TestLocal(KindContract):
 
 @pytest.mark.usefixtures("nannies", "leave_session")
 class TestAKindOfAnotherPackage(KindContract):
-    """Whatever treats a kind specially by its name is found by this one."""
+    """The contract for a kind from another package, which fails if any code depends on the name of a kind."""
 
     kind = "nannies"
 
 
 @pytest.mark.usefixtures("nannies")
 class TestKindsThatCannotBeUsed:
-    """One of them takes nothing from the others."""
+    """Kinds that cannot be used, which must not affect the others."""
 
     def test_an_entry_point_that_leads_nowhere(self) -> None:
         kinds = {info.kind: info for info in registry.describe_kinds()}

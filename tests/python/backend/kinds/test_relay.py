@@ -1,4 +1,4 @@
-"""A port of this machine that leads to a scheduler elsewhere: for whom, and what becomes of connections."""
+"""Relays, local ports that lead to a remote scheduler: who can connect, and how connections end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jupyter_dtf.backend.kinds.relay import Relay, Streams
 
 @contextlib.asynccontextmanager
 async def scheduler_elsewhere() -> AsyncIterator[tuple[SilentScheduler, Relay, str, Any]]:
-    """A scheduler with a certificate of its own, and who may reach it: by which address, with which certificate."""
+    """Start a scheduler with its own certificate, and a relay. Yields both, the relay's address and its certificate."""
     ours, theirs = temporary_security(), temporary_security()
     async with SilentScheduler(dashboard=False, port=0, host="127.0.0.1", protocol="tls", security=theirs) as scheduler:
         host, port = scheduler.address.removeprefix("tls://").split(":")
@@ -67,7 +67,7 @@ async def test_what_ends_on_one_side_ends_on_the_other() -> None:
         here, away = await _pair()
 
         async def answer() -> None:
-            assert await here[0].read() == b""  # who has come in has gone
+            assert await here[0].read() == b""  # the client has disconnected
             here[1].transport.abort()
             over.set()
 
@@ -102,7 +102,7 @@ async def test_a_scheduler_that_is_not_there_is_a_connection_that_ends() -> None
 
 
 async def _pair() -> tuple[Streams, Streams]:
-    """Two ends of a connection."""
+    """Return both ends of a connection."""
     accepted: asyncio.Future[Streams] = asyncio.get_running_loop().create_future()
     server = await asyncio.start_server(lambda *streams: accepted.set_result(streams), "127.0.0.1", 0)
     away = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])

@@ -1,4 +1,4 @@
-"""The kind ``ssh``, on three machines as a test can have them."""
+"""The kind ``ssh``, on three simulated machines."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ STAYS = [
     *("/run/home/.keras", "/run/home/.keras/keras.json"),  # made by Keras wherever it is imported
 ]
 SAVED = "/run/home/.local/share/jupyter/jupyter_dtf/runs"
-"""Runs' checkpoints are below it."""
+"""The directory of the runs, with their checkpoints."""
 
 
 def is_saved(path: str) -> bool:
-    """Whether it is a run's checkpoint on the chief's machine, or a directory above one."""
+    """Return whether this is a run's checkpoint on the chief's machine, or a directory above one."""
     return f"{SAVED}/".startswith(f"{path}/") or re.match(f"{SAVED}/[^/]+(/checkpoints(/|$)|$)", path) is not None
 
 
@@ -104,7 +104,7 @@ class TestHostsAsTheyAreWritten:
 
 
 class TestWhatIsSaidAtTheField:
-    """Before anything starts."""
+    """Errors that are reported at their field before anything starts."""
 
     def refused(self, **options: Any) -> tuple[str, str]:
         (problem,) = starting.preview(ClusterRequest(kind="ssh", options=options)).problems
@@ -144,7 +144,7 @@ class TestWhatIsSaidAtTheField:
 
 
 class TestWhereTheSchedulerListens:
-    """On the address that SSH reaches the hosts from, as far as they agree."""
+    """The scheduler's listening address: the one from which SSH reaches the hosts, if it is the same for all."""
 
     def listens(self, *local: str, **options: Any) -> tuple[str, list[str]]:
         options = {"address": "", "interface": "", **options}
@@ -190,7 +190,7 @@ class TestSsh(KindContract):
 
 @pytest.mark.usefixtures("leave_session")
 class TestBadDays:
-    """A cluster none of whose hosts can be used fails with the hosts' own words, and nothing is left anywhere."""
+    """Hosts that cannot be used: their own errors are reported, and nothing is left behind."""
 
     def failure(self, there: Net, *machines: Machine, **more: Any) -> str:
         cluster = dtf.Cluster({"worker": 1}, backend="ssh", **options_of(there, *machines, **more))
@@ -259,9 +259,9 @@ class TestBadDays:
 
 @pytest.fixture(scope="class")
 def cluster(request: pytest.FixtureRequest, there: Net, no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
-    """One on all three, in the directories of the module; the link of the second is cut when it starts.
+    """A cluster on all three machines, in the module's directories. The second machine's link is cut at the start.
 
-    Links that are cut later are noticed after 11 seconds, the least that Dask can be told.
+    Links that are cut later are noticed after 11 seconds, the minimum that Dask accepts.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP", "11s")
@@ -277,10 +277,10 @@ def cluster(request: pytest.FixtureRequest, there: Net, no_process_left_by_modul
 
 @pytest.mark.module_directories
 class TestThreeMachines:
-    """In this order."""
+    """Tests on one cluster of three machines, which must run in this order."""
 
     def test_a_host_that_comes_later_is_used_by_the_next_run(self, there: Net, cluster: dtf.Cluster) -> None:
-        """Until then its problem is on the card, and runs are on the others."""
+        """Until then, the cluster reports the host's problem, and runs use the other hosts."""
         bert = there.machines[1]
         info = wait_for(cluster, lambda info: any(host.problem for host in info.coming) and len(info.hosts) == 2)
         (host,) = info.coming
@@ -301,7 +301,7 @@ class TestThreeMachines:
         assert len({task["address"] for task in found}) == 3
 
     def test_secrets_are_on_no_command_line_and_in_no_environment(self, there: Net, cluster: dtf.Cluster) -> None:
-        cluster.run(_prints, jobs={"worker": 3})  # no test before may have used the machines
+        cluster.run(_prints, jobs={"worker": 3})  # no earlier test may have used the machines
         found = [process for machine in there.machines for process in machine.processes()]
         assert len(found) > 3 * 4, there.machines[0].describe()
         for process in found:
@@ -349,7 +349,7 @@ class TestThreeMachines:
     def test_hosts_that_do_not_reach_each_other_are_named_before_a_gang_starts(
         self, there: Net, cluster: dtf.Cluster
     ) -> None:
-        """Both reach the cluster. The doctor says it too, and measures how fast the others are."""
+        """Both hosts reach the cluster. The checkup reports the problem too, and measures the other connections."""
         ada, _, cleo = there.machines
         found = session().call(lambda fleet: fleet.checkup("three"))
         assert [host.name for host in found.hosts] == [machine.address for machine in there.machines]
@@ -380,7 +380,7 @@ class TestThreeMachines:
         with pytest.raises(RunFailed, match=f"its host {bert.address}"):
             run.result()
         bert.mend()
-        # Its old worker may be back for a moment before the one that takes its place.
+        # The host's old worker may reconnect for a moment before its replacement joins.
         patience.until(
             lambda: cluster.run(_machine, jobs={"worker": 3}).result() == ["ada", "bert", "cleo"], "a run on all three"
         )

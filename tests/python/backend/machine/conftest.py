@@ -1,4 +1,4 @@
-"""A process that belongs to a cluster."""
+"""A fixture with a process that belongs to a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_dtf.backend.machine import cluster_processes
 
 @pytest.fixture
 def sleeper(token: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of the cluster that has the module's ``token``."""
+    """A process of the cluster with the module's ``token``."""
     process = subprocess.Popen(["sleep", "1000"], env=cluster_processes.environment(token))
     yield process
     process.kill()

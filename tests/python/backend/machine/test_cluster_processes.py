@@ -1,4 +1,4 @@
-"""What belongs to a cluster on a machine is found and ended, and what belongs to nobody living is swept."""
+"""A cluster's processes on a machine are found and ended, and the remains of dead clusters are removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if os.fork() == 0:
 
 @pytest.fixture
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of a cluster in directories of the test's own."""
+    """The token of a cluster whose directories are the test's own."""
     monkeypatch.setattr(paths, "family_parents", lambda: [tmp_path / "machine", tmp_path / "shared"])
     return secrets.token_hex(6)
 
@@ -56,7 +56,7 @@ def test_what_nobody_living_claims_is_swept(token: str, sleeper: subprocess.Pope
     directories = [parent / token for parent in paths.family_parents()]
     claims = [cluster_processes.claim(directory) for directory in directories]
     again = cluster_processes.claim(directories[0])
-    unclaimed = directories[0].with_name("not-ours")  # an older version's: nobody can say whose it is
+    unclaimed = directories[0].with_name("not-ours")  # made by an older version: its owner is unknown
     unclaimed.mkdir()
     (directories[0] / "run").mkdir()
     assert cluster_processes.sweep() == []

@@ -18,7 +18,7 @@ from .test_gpus import FakeNvml
 def test_every_figure_is_read_and_every_one_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
     sensors = GpuSensors()
-    for _ in range(2):  # what is counted has to be read twice
+    for _ in range(2):  # counters have to be read twice
         sensors.read(["GPU-0a", "GPU-1a"])
     found = Figures().read(2.0, 1.5, 1 << 30, sensors.completed(read_gpus({})))
     assert (found["cpu"], found["memory_bytes"]) == (1.5, 1 << 30)
@@ -49,12 +49,12 @@ def test_rates_are_since_the_reading_before_and_of_other_machines_only(monkeypat
     set_to(103.0, 6.0, 1400, 50)
     found = read.read(2.0, 0.0, 0, [])
     assert (found["machine_cpu"], found["received_bytes_per_second"], found["sent_bytes_per_second"]) == (1.5, 200, 0)
-    set_to(103.0, 8.0, 7, 50)  # an interface was made anew
+    set_to(103.0, 8.0, 7, 50)  # an interface was recreated
     assert read.read(2.0, 0.0, 0, [])["received_bytes_per_second"] == 0
 
 
 class _Times(tuple[float, float]):
-    """As psutil's, a tuple with names."""
+    """CPU times as in psutil: a tuple with names."""
 
     def __new__(cls, user: float, idle: float) -> _Times:
         return super().__new__(cls, (user, idle))

@@ -36,13 +36,13 @@ def test_power_temperature_and_traffic_of_each_gpu(nvml: FakeNvml) -> None:
         "pcie_received_bytes_per_second": 2e6,
         "pcie_sent_bytes_per_second": 1e6,
     }
-    assert told(sensors) == now  # NVLinks are counted: one reading says nothing yet
+    assert told(sensors) == now  # NVLink traffic is counted, so a rate needs two readings
     nvml.sent_kib = {138: 10, 139: 40}
     sensors.read([ONE, "GPU-1a"])
     linked = {"nvlink_received_bytes_per_second": 40 * 512, "nvlink_sent_bytes_per_second": 10 * 512}
     assert told(sensors) == {**now, **linked}
     assert told(sensors, "GPU-1a")["pcie_sent_bytes_per_second"] == 1.001e6
-    assert (nvml.opened, nvml.open) == (1, 1)  # by both readings, and by those of `told`
+    assert (nvml.opened, nvml.open) == (1, 1)  # once for both readings and those of ``told``
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_counter_that_begins_anew_tells_nothing_once(nvml: FakeNvml) -> None:
     assert "nvlink_sent_bytes_per_second" not in told(sensors)
     nvml.sent_kib = {138: 22, 139: 20}
     sensors.read([ONE])
-    assert told(sensors)["nvlink_sent_bytes_per_second"] == 1024  # 2 KiB in the two readings of the clock
+    assert told(sensors)["nvlink_sent_bytes_per_second"] == 1024  # 2 KiB in two ticks of the clock
     assert told(sensors)["nvlink_received_bytes_per_second"] == 0
 
 

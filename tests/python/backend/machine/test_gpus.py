@@ -1,4 +1,4 @@
-"""Reading GPUs, with a stand-in for NVIDIA's library: no machine of the tests has one."""
+"""Reading GPUs, with a stand-in for NVIDIA's library, because test machines need not have a GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESERVED = 512 << 20
 
 
 class FakeNvml(ModuleType):
-    """What is used of ``pynvml``, for two GPUs."""
+    """The parts of ``pynvml`` that are used, for two GPUs."""
 
     NVML_SUCCESS, NVML_FEATURE_ENABLED, NVML_TEMPERATURE_GPU = 0, 1, 0
     NVML_ERROR_INVALID_ARGUMENT, NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION = 2, 3, 4
@@ -143,10 +143,10 @@ def test_without_library_driver_or_a_working_gpu_there_is_none(
 @pytest.mark.parametrize(
     ("visible", "ids"),
     [
-        ("1,0", ["GPU-1a", "GPU-0a"]),  # as Dask-CUDA has it for its second worker
+        ("1,0", ["GPU-1a", "GPU-0a"]),  # as Dask-CUDA sets it for its second worker
         ("GPU-1", ["GPU-1a"]),
         ("0, MIG-2", ["GPU-0a", "MIG-2"]),
-        ("1,7,0", ["GPU-1a"]),  # CUDA stops at what is not there
+        ("1,7,0", ["GPU-1a"]),  # CUDA stops at the first device that does not exist
         ("-1", []),
         ("", []),
     ],

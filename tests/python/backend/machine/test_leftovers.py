@@ -1,4 +1,4 @@
-"""What crashes have left is found, whatever it is, and nothing that lives is taken for it."""
+"""All leftovers of crashes are found, and nothing of a live cluster is taken for one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_is_being_made_and_what_is_not_ours_is_left_alone(parents: list[Pat
 def test_processes_of_which_no_cluster_lives(
     parents: list[Path], token: str, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert of(token) == []  # it may be of a cluster that has just begun
+    assert of(token) == []  # it may belong to a cluster that has just started
     monkeypatch.setattr(leftovers, "_YOUNG_S", -1.0)
     (left,) = of(token)
     assert (left.processes, left.directories) == ([sleeper.pid], [])

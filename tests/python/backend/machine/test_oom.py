@@ -1,4 +1,4 @@
-"""Ends for want of memory: told by the kernel's counters and its log, in files like the kernel's and by the kernel."""
+"""Detection of processes killed for lack of memory, from simulated kernel files and from the real kernel."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_kernels_log_names_the_process(tmp_path: Path) -> None:
     watch = OomWatch(tmp_path)
     with log.open("a") as file:
         file.write("3,2,2,-;Memory cgroup out of memory: Killed process 42 (python) total-vm:1kB\n")
-    assert watch.explain(41) == ""  # long ago: the number is another's now
+    assert watch.explain(41) == ""  # an old message, about another process with this id
     assert watch.explain(42) == "by the kernel, because the machine ran out of memory"
     assert watch.explain(42) == ""
     watch.close()

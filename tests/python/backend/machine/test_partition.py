@@ -1,4 +1,4 @@
-"""What becomes of a part of a collection, whatever it is of."""
+"""Conversion of a collection's partitions, of any type, to arrays."""
 
 from __future__ import annotations
 

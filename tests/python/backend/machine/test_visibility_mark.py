@@ -1,4 +1,4 @@
-"""Whether a process sees a directory of another machine, or one of the same path."""
+"""Whether a process sees another machine's directory, or a different one with the same path."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def test_who_sees_the_directory_can_tell(tmp_path: Path) -> None:
 
 
 def test_where_no_word_can_be_left_it_is_held_to_be_seen(tmp_path: Path) -> None:
-    """A full disk is one of this machine's more often than not; what is not saved is said elsewhere."""
+    """A directory on a full disk is usually on this machine; failures to save are reported elsewhere."""
     (tmp_path / "runs").touch()
     assert Mark.of(tmp_path / "runs").is_seen

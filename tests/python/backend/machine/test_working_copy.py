@@ -1,4 +1,4 @@
-"""Which commit a directory is at, of repositories that Git itself has made."""
+"""The commit and the branch of a directory, in repositories made by Git and by hand."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_references_of_any_number_encoding_and_form(tmp_path: Path) -> None:
     assert checkout_of(tmp_path) == Checkout("a" * 40, "caf\udce9")
     (home / "HEAD").write_text("ref: refs/heads/a0000007\n")
     assert checkout_of(tmp_path) == Checkout(f"{7:040x}", "a0000007")
-    (home / "HEAD").write_text("ref: refs/heads/.invalid\n")  # as Git writes it where references are in tables
+    (home / "HEAD").write_text("ref: refs/heads/.invalid\n")  # as Git writes it if references are stored in reftables
     assert checkout_of(tmp_path) == Checkout()
 
 

@@ -1,4 +1,4 @@
-"""What the tasks of a profiling run have found, put together."""
+"""The calibration computed from the profiles of all tasks of a profiling run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_devices_that_are_as_good_as_equal_are_equal_and_others_do_not_count_for
 
 
 def test_latency_and_bandwidth() -> None:
-    """One of three ways was disturbed."""
+    """One of the three measurements was disturbed."""
     transfers = [[0, 1e-3], [10**6, 3e-3], [0, 1e-3], [10**6, 3e-3], [0, 5e-2], [10**6, 9e-2]]
     found = calibration([profile(0, 1e9, 1.0, transfers=transfers, all_tasks_s=0.25)], batch_size=1)
     assert (found.link.bytes_per_s, found.link.latency_s) == pytest.approx((5e8, 1e-3))

@@ -34,7 +34,7 @@ def problems(design: Design, expected_hosts: list[HostDesign] | None = None) -> 
 
 
 def changed(path: str, value: Any) -> Design:
-    """The full design with one field changed, which ``path`` names as in a problem."""
+    """Return the full design with one field changed. ``path`` names the field as in a problem."""
     design = Design.parse(FULL)
     *steps, last = path.replace("[", ".[").split(".")
     target: Any = design
@@ -77,7 +77,7 @@ def test_a_new_design_is_sound() -> None:
 
 
 def test_a_refusal_without_a_field_is_of_no_split() -> None:
-    """In a file that was written by hand, a layer may have no name and a refusal no field."""
+    """In a hand-written file, a layer may have no name and a refusal no field."""
     refusals = [Refusal(field=field, message="no") for field in ("", "placement.splits.", "placement.splits.other")]
     design = Design(model=ModelDesign(graph=LayerGraph(model="", layers=[], edges=[], refusals=refusals)))
     design.placement.splits = {"": ["/job:worker/task:0/device:CPU:0"]}

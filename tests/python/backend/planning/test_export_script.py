@@ -1,4 +1,4 @@
-"""The script that a design exports trains as the unplaced model does, with no word of this package in it."""
+"""The script exported from a design trains like the unplaced model, and does not use this package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ON_ONE = Placement(devices={"inner": FIRST, "norm": "/job:worker/task:0"}, split
 
 
 def _reserve() -> socket.socket:
-    """A port that stays ours until TensorFlow binds it too."""
+    """Return a socket that reserves its port until TensorFlow binds it too."""
     reserved = socket.socket()
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     reserved.bind(("127.0.0.1", 0))

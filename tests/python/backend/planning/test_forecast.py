@@ -1,4 +1,4 @@
-"""Forecasts against the formulas that they are made of, and against what must hold for any of them."""
+"""Forecasts, compared with the formulas that they consist of and with properties that hold for all of them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_all_reduce_by_its_formulas() -> None:
 
 def test_what_comes_early_is_hidden_and_the_last_bytes_are_not() -> None:
     fabric = Fabric(FAST, Link(bytes_per_s=1e9, latency_s=0.0), 1, "")
-    sizes = np.array([1e6, 1e8])  # the last layer's come first
+    sizes = np.array([1e6, 1e8])  # the last layer's are ready first
     ready = np.array([1.0, 0.5])
     found = overlapped(sizes, ready, 2, fabric, "ring")
     assert found.exposed_s == pytest.approx(0.001)

@@ -1,4 +1,4 @@
-"""Which GPUs each task gets: pure decisions on made-up machines."""
+"""The assignment of GPUs to tasks, on made-up machines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def assigned(
         (2, 2, [["GPU-0"], ["GPU-1"]]),
         (2, 4, [["GPU-0", "GPU-1"], ["GPU-2", "GPU-3"]]),
         (3, 4, [["GPU-0"], ["GPU-1"], ["GPU-2"]]),  # equal shares; one is left over
-        (2, 1, [[], []]),  # on the CPU, both: none waits for the other's
+        (2, 1, [[], []]),  # both on the CPU, so that neither waits for the other
         (2, 0, [[], []]),
     ],
 )
@@ -77,7 +77,7 @@ def test_none_are_taken_where_none_are_wanted() -> None:
 
 
 def test_hosts_of_one_machine_share_its_gpus_each_beginning_with_its_own() -> None:
-    """As Dask-CUDA has it: a worker for each GPU, which sees all of them, rotated."""
+    """As with Dask-CUDA: one worker for each GPU, which sees all GPUs, in rotated order."""
     there = gpus(3)
     rotated = [
         HostedTask(f"worker:{index}", "worker", f"host-{index}", "node-a", there[index:] + there[:index])
@@ -156,7 +156,7 @@ def test_gpus_of_unknown_size_are_whole_or_refused() -> None:
     [
         (141 * GIB, 2, int(141 * GIB * 0.95)),
         (24 * GIB, 2, 24 * GIB - 2 * CONTEXT_BYTES),
-        (4 * GIB, 8, 2 * GIB),  # they need more for their contexts than there is
+        (4 * GIB, 8, 2 * GIB),  # their contexts need more memory than there is
         (0, 2, 0),
     ],
 )

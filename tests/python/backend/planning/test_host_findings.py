@@ -1,4 +1,4 @@
-"""What is said of a host by what it has."""
+"""What a checkup reports about a host."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_tensorflow_that_is_missing_or_cannot_be_imported() -> None:
     assert (found.level, found.text) == (ERROR, "It could not be imported")
     (found,) = host_findings.of_tensorflow({"Keras": "3"}, "No module", is_imported=False)
     assert (found.level, found.text[:27]) == (ERROR, "TensorFlow is not installed")
-    (found,) = host_findings.of_tensorflow({"Keras": "3"}, "", is_imported=True)  # a build of one's own
+    (found,) = host_findings.of_tensorflow({"Keras": "3"}, "", is_imported=True)  # a custom build
     assert found.level == OK
 
 
 def test_clocks_apart() -> None:
     assert host_findings.of_clock(0.02, 0.01).level == OK
-    assert host_findings.of_clock(1.4, 0.5).level == OK  # it may be the way there
+    assert host_findings.of_clock(1.4, 0.5).level == OK  # it may be the network delay
     found = host_findings.of_clock(-40, 0.5)
     assert (found.level, found.text[:28]) == (WARNING, "40 s behind the cluster's: t")
 

@@ -1,4 +1,4 @@
-"""Which task runs where: pure decisions, tested with plain values."""
+"""The placement of tasks on hosts, tested with plain values."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_gpus_that_are_too_few_to_divide_are_said() -> None:
     )
 
 
-# -- as drawn ------------------------------------------------------------------------------------------------------
+# -- layouts of a design -------------------------------------------------------------------------------------------
 
 NAMED = [HostDesign(name="a", gpus=[0, 0]), HostDesign(name="b"), HostDesign(name="c")]
 GPUS = (Gpu("GPU-0", 16 << 30), Gpu("GPU-1", 16 << 30))
@@ -115,7 +115,7 @@ def test_the_others_go_where_there_is_room_on_what_nobody_was_put_on() -> None:
     put = TaskPlace(job="worker", index=2, host="a", device="GPU:0")
     assert seats(put, worker=4, ps=1) == {
         "worker:0": ("b", []),
-        "worker:1": ("a", []),  # equal shares of the machine's one that is left: none
+        "worker:1": ("a", []),  # the one remaining GPU cannot be divided equally
         "worker:2": ("a", [0]),
         "worker:3": ("b", []),
         "ps:0": ("c", []),

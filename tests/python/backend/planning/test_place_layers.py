@@ -50,7 +50,7 @@ def test_what_is_pinned_stays_where_it_is() -> None:
 
 
 def test_the_first_and_the_last_layer_pinned_to_one_device() -> None:
-    """No contiguous stages allow it: the pinned layers are set aside, and count as work of their device."""
+    """No contiguous stages allow this, so the pinned layers are set aside and count as work of their device."""
     graph = graph_of(*map(layer, "abcdef"))
     placed = place(graph, devices(0, 0), batch_size=512, microbatches=32, pinned={"a": "d0", "f": "d0"})
     assert [placed.devices[name] for name in "af"] == ["d0", "d0"]

@@ -1,4 +1,4 @@
-"""Prediction: the step played through, against formulas and against what must hold for any placement."""
+"""Predictions from simulated steps, compared with formulas and with properties that hold for any placement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def on(*indices: int) -> Placement:
 
 @pytest.mark.parametrize(("stages", "microbatches"), [(1, 1), (1, 4), (2, 1), (2, 8), (4, 8), (4, 32)])
 def test_balanced_stages_fill_and_drain(stages: int, microbatches: int) -> None:
-    """Forward and backward each take (microbatches + stages - 1) times what a stage takes of a microbatch."""
+    """Forward and backward each take (microbatches + stages - 1) times as long as one stage for one microbatch."""
     graph = chain(*[1000] * stages)
     found = predict(graph, on(*range(stages)), tasks(stages), batch_size=32, microbatches=microbatches, link=NO_TIME)
     passes = microbatches + stages - 1
@@ -49,7 +49,7 @@ def test_balanced_stages_fill_and_drain(stages: int, microbatches: int) -> None:
 
 @pytest.mark.parametrize(("microbatches", "passes"), [(1, 2), (8, 9)])
 def test_the_other_stage_does_not_wait_for_derivatives_of_weights(microbatches: int, passes: int) -> None:
-    """They are half of a backward pass."""
+    """These derivatives are half of a backward pass."""
     graph = chain(1000, 1000, gradient_bytes=1)
     found = predict(graph, on(0, 1), tasks(2), batch_size=32, microbatches=microbatches, link=NO_TIME)
     forward_s = 32 / microbatches * 1e-3
@@ -64,7 +64,7 @@ def in_turn(graph: LayerGraph) -> LayerGraph:
 def test_of_stages_that_take_turns_each_waits_only_until_the_first_microbatch_comes(
     stages: int, microbatches: int
 ) -> None:
-    """While they wait at the end they do the derivatives of weights, a third of all."""
+    """While the stages wait at the end, they compute the derivatives of weights, a third of all work."""
     graph = chain(*[1000] * stages, gradient_bytes=1)
     found = predict(
         in_turn(graph), on(*range(stages)), tasks(stages), batch_size=32, microbatches=microbatches, link=NO_TIME
@@ -74,7 +74,7 @@ def test_of_stages_that_take_turns_each_waits_only_until_the_first_microbatch_co
 
 
 def test_transfers_do_not_hold_up_stages_that_take_turns() -> None:
-    """A microbatch is away for twice the latency, while the first stage does the ones that it is ahead."""
+    """A microbatch is in transit for twice the latency, while the first stage processes those that it is ahead."""
     link = Link(bytes_per_s=1e30, latency_s=2e-3)
     graph = in_turn(chain(1000, 1000, gradient_bytes=1))
     found = predict(graph, on(0, 1), tasks(2), batch_size=32, microbatches=8, link=link)
@@ -102,7 +102,7 @@ def test_the_slowest_stage_sets_the_pace() -> None:
 
 
 def test_transfers_take_their_time_beside_computing() -> None:
-    """Each microbatch of 1,000 bytes takes 1 ms on the way and 2 ms before it: the fourth is there after 4 + 2 ms."""
+    """A transfer of a microbatch, 1,000 bytes, takes 1 ms after 2 ms of latency: the fourth arrives after 4 + 2 ms."""
     link = Link(bytes_per_s=1e6, latency_s=2e-3)
     found = predict(chain(1, 500, bytes_=1000), on(0, 1), tasks(2), batch_size=4, microbatches=4, link=link)
     forward = [slot for slot in found.timeline if slot.phase == "forward" and slot.device == task(1)]
@@ -116,12 +116,12 @@ def test_transfers_take_their_time_beside_computing() -> None:
     [
         ("CPU", Link(bytes_per_s=1e9, latency_s=0.0), 0.5e-6),  # within a machine: half of the transfer by each side
         ("CPU", Link(bytes_per_s=4e9, latency_s=0.0), 0.125e-6),
-        ("CPU", Link(bytes_per_s=1e6, latency_s=0.0), 0.5e-6),  # a slow network takes no more of the cores
+        ("CPU", Link(bytes_per_s=1e6, latency_s=0.0), 0.5e-6),  # a slow network does not use the cores more
         ("GPU", Link(bytes_per_s=1e9, latency_s=0.0), 0.0),
     ],
 )
 def test_a_core_that_copies_does_not_compute(kind: str, link: Link, copying_s: float) -> None:
-    """Of the 1,000 bytes of each of two microbatches, sent and taken forward, and the other way backward."""
+    """It copies the 1,000 bytes of each of two microbatches, in the forward and in the backward pass."""
     devices = [Device(name=f"/job:worker/task:{n}/device:{kind}:0", flops_per_s=1e6) for n in (0, 1)]
     placement = Placement(devices={f"l{n}": device.name for n, device in enumerate(devices)})
     found = predict(chain(1000, 1000, bytes_=1000), placement, devices, batch_size=2, microbatches=2, link=link)
@@ -130,7 +130,7 @@ def test_a_core_that_copies_does_not_compute(kind: str, link: Link, copying_s: f
 
 
 def test_layers_that_go_back_and_forth() -> None:
-    """The first device's second part of a microbatch comes before its first part of the next."""
+    """The first device starts the next microbatch while the second device processes its part of the previous one."""
     found = predict(chain(1000, 1000, 1000), on(0, 1, 0), tasks(2), batch_size=2, microbatches=2, link=NO_TIME)
     forward = [
         (slot.device[-14], slot.microbatch, round(slot.start_s * 1000))
@@ -152,7 +152,7 @@ def test_a_skip_connection_is_sent_once_to_each_device() -> None:
 
 
 def test_columns_of_a_layer_on_two_devices() -> None:
-    """They are put together on the first of them, and go on from there."""
+    """The columns are joined on the first of the two devices, and sent on from there."""
     graph = chain(1000, 4000, 1000, parameter_bytes=MIB, bytes_=100)
     split = Placement(devices={"l0": task(0), "l2": task(0)}, splits={"l1": [task(1), task(0)]})
     found = predict(graph, split, tasks(2), batch_size=1, link=NO_TIME)
@@ -272,7 +272,7 @@ def test_numbers_that_cannot_be(numbers: dict[str, int]) -> None:
 
 
 def test_a_timeline_has_no_more_than_can_be_seen() -> None:
-    """Ten thousand layers that change their device at every one."""
+    """The model has ten thousand layers, each on a different device from the layer before."""
     count = 10_000
     graph = chain(*[1] * count)
     found = predict(graph, on(*[index % 2 for index in range(count)]), tasks(2), batch_size=8, microbatches=2)

@@ -1,4 +1,4 @@
-"""What others have published, within 15%, and the table of it in the documentation."""
+"""Forecasts match published figures within 15%, and the table in the documentation is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages of a row of layers, against every way to cut it."""
+"""Cutting a chain of layers into stages, compared with all possible cuts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cut_graph(
 
 
 def seconds_of(graph: LayerGraph, first: int, last: int, device: Device, microbatches: int) -> float:
-    """A stage of a chain, from the definition."""
+    """Return the duration of a stage of a chain, computed from the definition."""
     examples = 32 / microbatches
     seconds = 0.0
     for layer in graph.layers[first:last]:

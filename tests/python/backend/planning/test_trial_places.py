@@ -1,4 +1,4 @@
-"""Places for trials: on one host for each task, GPUs included, and never twice."""
+"""Slots for trials: a task's slots are on one host and include its GPUs, and no slot is assigned twice."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_gang_has_ranks() -> None:
 
 
 def test_places_that_have_moved_are_not_given_twice() -> None:
-    """Taken when there was one host without GPUs, and asked for again when there are two."""
+    """The slots are taken while there is one host without GPUs, and requested again when there are two hosts."""
     bare = [HostSlot(f"tcp://{name}", name, name, 4) for name in ("a", "b")]
     before, after = places_of(plan({"worker": 4}, bare[:1])), places_of(plan({"worker": 4}, bare))
     on_a = take(before, (), [("worker", 0), ("worker", 1)], 1)
@@ -85,11 +85,11 @@ def test_trials_share_a_place_and_its_gpu() -> None:
     assert take(two, taken, [("worker", 0)], 1) is None
     assert seats(take(two, taken[:2], [("worker", 0)], 1)) == [
         ("a", 2, GpuAssignment(("a1",)))
-    ]  # the whole one is left
+    ]  # the slot that is entirely free
     assert seats(take(two, taken[:1], [("worker", 0)], 1, shares=3)) == [
         ("a", 1, GpuAssignment(("a0",), share_of(16 * GIB, 3)))
     ]
-    assert take(two, [taken[0], taken[2]], [("worker", 0)], 1) is None  # two halves of two GPUs are no GPU
+    assert take(two, [taken[0], taken[2]], [("worker", 0)], 1) is None  # halves of two GPUs are not one GPU
     capped = [PlannedTask("worker", 0, 0, host[0], 2, 0, 1, GpuAssignment(("a0",), 4 * GIB))]
     assert seats(take(capped, (), [("worker", 0)], 1, shares=2)) == [("a", 1, GpuAssignment(("a0",), 2 * GIB))]
     unknown = places_of(plan({"worker": 1}, TWO[:1]))
@@ -99,7 +99,7 @@ def test_trials_share_a_place_and_its_gpu() -> None:
 
 @pytest.mark.parametrize("gpus", [(), (Gpu("a0", 16 * GIB), Gpu("a1", 16 * GIB), Gpu("a2", 16 * GIB))])
 def test_all_is_free_when_all_is_given_back(gpus: tuple[Gpu, ...]) -> None:
-    """However shares of other sizes came and went, and hosts with them; and no place is ever given twice."""
+    """This holds for shares of any size and when hosts come and go, and no slot is ever assigned twice."""
     hosts = [HostSlot("tcp://a", "a", "a", 8, gpus), HostSlot("tcp://b", "b", "b", 8)]
     all_there = places_of(plan({"worker": 6}, hosts))
     per_host = [sum(place.host.name == name for place in all_there) for name in "ab"]

@@ -23,7 +23,7 @@ Rows = list[tuple[str, int, bytes]]
 
 
 class CountingStore(Store):
-    """A store that tells of its writes, and refuses while ``broken``."""
+    """A store that records its writes, and refuses them while ``broken``."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -90,7 +90,7 @@ def test_the_end_of_a_run_is_written_at_once_with_what_its_points_tell(
         assert store.run("r1").sparkline == [3.0, 2.0, 1.0]
         assert store.run("r1").latest == {"loss": 1.5}
         note = encode_event(Note(time=T0 + 9, level="info", title="Saving of this run has resumed", metric="loss"))
-        archive.append("r1", len(short_run()), note)  # said of it afterwards
+        archive.append("r1", len(short_run()), note)  # added afterwards
         await until(store, lambda: store.run("r1").next_seq == len(short_run()) + 1 and bool(store.run("r1").latest))
         assert store.run("r1") == RunRecord.replay(run_info(), store.events("r1")).info
         await archive.close()
@@ -124,7 +124,7 @@ def test_the_summary_written_is_that_of_the_events_written(store: CountingStore)
             archive.append("r1", seq, data)
         await archive.flush()
         assert (store.run("r1").state, store.run("r1").next_seq) == (RunState.RUNNING, 4)
-        for seq, data in rows[4:7]:  # points and output pass unread
+        for seq, data in rows[4:7]:  # points and output are not decoded
             archive.append("r1", seq, data)
         archive.append("r1", 7, b"\xff no event")
         await archive.flush()

@@ -16,7 +16,7 @@ def extend(series: Series, values: np.ndarray[tuple[int], np.dtype[np.float64]])
 
 
 def some_values(random: np.random.Generator, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Noise, a walk, or few distinct values, with stretches that are not finite."""
+    """Return noise, a random walk, or few distinct values, sometimes with stretches of values that are not finite."""
     values = [random.normal(size=count), random.normal(size=count).cumsum(), random.integers(0, 3, count).astype(float)]
     chosen = values[int(random.integers(3))]
     for bad in (np.nan, np.inf, -np.inf):

@@ -66,7 +66,7 @@ def test_only_events_make_a_summary() -> None:
     hub.add_run(run_info(state=RunState.RUNNING, message="no descriptor says this", next_seq=8, latest={"x": 1.0}))
     assert hub.info("r1") == run_info()
     feed(hub)
-    hub.add_run(run_info(name="another"))  # it is known, and does not change
+    hub.add_run(run_info(name="another"))  # it is known already and does not change
     assert hub.info("r1") == RunRecord.replay(run_info(), encoded(short_run())).info
     assert hub.info("r1").next_seq == hub.info("r1").points_seq == len(short_run())
 
@@ -76,7 +76,7 @@ def test_the_word_of_a_run_that_has_ended_meanwhile_hides_nothing_that_is_stored
     store.write([run_info()], [("r1", seq, data) for seq, data in rows])
     summarize(store, "r1")
     hub = Hub(store)
-    hub.add_run(run_info())  # the answer to its submission, which was long on its way
+    hub.add_run(run_info())  # the answer to its submission, which arrives late
     assert hub.info("r1") == store.run("r1") == RunRecord.replay(run_info(), rows).info
     feed(hub)
     assert hub.info("r1") == store.run("r1")
@@ -95,7 +95,7 @@ def test_who_comes_late_sees_at_once_how_a_run_is_and_then_what_its_events_tell(
     feed(hub, until=6)  # its log is still coming
     assert (hub.info("r1").state, hub.info("r1").next_seq) == (RunState.RUNNING, 8)
     assert (hub.info("r1").progress.done, hub.record("r1").info.progress.done) == (3, 0)
-    assert (hub.info("r1").latest, hub.info("r1").points_seq) == ({"loss": 1.5}, 6)  # of the points that came so far
+    assert (hub.info("r1").latest, hub.info("r1").points_seq) == ({"loss": 1.5}, 6)  # from the points so far
     hub.add_summary(run_info(state=RunState.LAUNCHING, next_seq=2))  # late: the record knows more
     assert hub.info("r1").next_seq == 8
     feed(hub)
@@ -131,7 +131,7 @@ def test_a_viewer_that_comes_back_sees_what_the_points_told(store: Store) -> Non
     summarize(store, "done")
     hub = Hub(store)
     assert (hub.next_seq("live"), hub.next_seq("done"), hub.next_seq("new")) == (6, len(rows), 0)
-    hub.add_summary(live)  # which has not looked into points
+    hub.add_summary(live)  # which does not include points
     for info in (hub.info("done"), hub.info("live"), *hub.runs()):
         assert (info.id, info.latest, info.sparkline) == (info.id, {"loss": 1.5}, [3.0, 2.0, 1.0])
     assert hub.info("live").state is RunState.RUNNING
@@ -221,14 +221,14 @@ def test_a_run_whose_cluster_is_gone_becomes_lost(store: Store, stored: bool) ->
     hub.add_run(run_info())
     feed(hub, end=RunState.RUNNING)
     if stored:
-        rows = [("r1", seq, data) for seq, data in encoded(short_run(RunState.RUNNING))[:-1]]  # the last never made it
+        rows = [("r1", seq, data) for seq, data in encoded(short_run(RunState.RUNNING))[:-1]]  # the last is missing
         store.write([hub.info("r1")], rows)
     for _ in range(2):
         hub.mark_lost("r1", "gone")
         assert (hub.info("r1").state, hub.info("r1").message) == (RunState.LOST, "gone")
     assert [info.state for info in hub.runs()] == [RunState.LOST]
     assert len(hub.lines("r1")["loss", "worker:0"]) == 3
-    later = Hub(store)  # whoever looks next, also where the cluster had come to write nothing
+    later = Hub(store)  # for a later viewer, even if the cluster had written nothing
     assert [(info.state, info.message, info.name) for info in later.runs()] == [(RunState.LOST, "gone", "r1")]
     if stored:
         assert store.run("r1").state is RunState.LOST
@@ -255,7 +255,7 @@ def test_idle_records_are_dropped_when_the_store_has_them(store: Store) -> None:
         if i:
             store.write([hub.info(run_id)], [(run_id, seq, data) for seq, data in encoded(short_run())])
     records = [hub.record(f"r{i}") for i in range(2 * MAX_IDLE_RECORDS)]
-    assert records[0] is hub.record("r0")  # nobody else has it
+    assert records[0] is hub.record("r0")  # the store does not have it
     assert records[1] is not hub.record("r1")
     assert len(hub.lines("r1")["loss", ""]) == 3
     assert len(hub.runs()) == 2 * MAX_IDLE_RECORDS

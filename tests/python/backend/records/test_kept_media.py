@@ -68,12 +68,12 @@ def test_the_bound_holds_for_many_names_with_few_each(monkeypatch: pytest.Monkey
     assert bytes_of(pairs) <= 100_000
     assert [one.steps[-1] for one in pairs.overview()] == [1] * 15  # the older of two goes first
     large = kept(*(picture(step, 20_000, "large") for step in range(2)), *(picture(step, 100) for step in range(200)))
-    assert [len(one.steps) for one in large.overview()][1] == 2  # those that can be thinned are
+    assert [len(one.steps) for one in large.overview()][1] == 2  # other series can be thinned
     names = kept(*(picture(0, 5_000, f"{number:02}") for number in range(60)))
     left = [one.name for one in names.overview()]
     assert bytes_of(names) <= 100_000
     assert len(left) > 15
-    assert left == [f"{number:02}" for number in range(60 - len(left), 60)]  # reported last
+    assert left == [f"{number:02}" for number in range(60 - len(left), 60)]  # those reported last
 
 
 def test_a_later_attempt_takes_the_place_of_what_it_repeats() -> None:

@@ -1,4 +1,4 @@
-"""What people say of runs, in hubs of two processes over one store."""
+"""Marks that users give runs (names, tags, notes, deletion), in hubs over one store, as in different processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .run_events import encoded, run_info, short_run
 
 @pytest.fixture
 def hubs(tmp_path: Path) -> Iterator[Callable[[], Hub]]:
-    """Makes hubs, each with a store of its own on one file, which has the runs r1, ended, and r2, under way."""
+    """A factory of hubs, each with its own store on the same file, with the ended run r1 and the running run r2."""
     path, stores = tmp_path / "runs.sqlite", []
 
     def make() -> Hub:
@@ -52,7 +52,7 @@ def test_what_is_said_of_a_run_is_seen_by_others_and_told(hubs: Callable[[], Hub
 
     mine.mark("r1", RunPatch(name=""))
     assert (mine.info("r1").name, mine.info("r1").marks.tags) == (name, ["a", "b"])
-    assert mine.record("r1").info.name == name  # what events tell is as it was
+    assert mine.record("r1").info.name == name  # the name from the events is unchanged
 
 
 def test_a_deleted_run_can_be_had_back_until_it_is_forgotten(hubs: Callable[[], Hub]) -> None:
@@ -77,7 +77,7 @@ def test_a_deleted_run_can_be_had_back_until_it_is_forgotten(hubs: Callable[[], 
     assert marks is not None
     assert (marks[1]["r1"].tags, marks[1]["r1"].deleted is None) == ([], False)
     later = hubs()
-    later.add_summary(run_info("r1", state=RunState.SUCCEEDED))  # by a cluster that has it still
+    later.add_summary(run_info("r1", state=RunState.SUCCEEDED))  # by a cluster that still has it
     assert [run.id for run in later.runs()] == ["r2"]
 
 
@@ -88,7 +88,7 @@ def test_a_run_that_was_taken_for_lost_and_lives_is_not_deleted(hubs: Callable[[
     hub.store.mark_lost("r2", "The cluster did not respond")
     hub.mark("r2", RunPatch(deleted=True))
     assert [run.id for run in hub.runs()] == ["r1"]
-    hub.store.write([alive], [])  # its cluster does after all
+    hub.store.write([alive], [])  # its cluster responds after all
     assert [(run.id, run.marks.deleted) for run in hub.runs()] == [("r1", None), ("r2", None)]
     assert hub.info("r2").marks.deleted is None
     assert hub.store.prune(deleted_s=-1) == []

@@ -1,4 +1,4 @@
-"""Whatever a newer version says among what this one knows, the rest is as it would be without it."""
+"""Unknown events and fields of a newer version have no effect on what this version knows."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ def test_they_pass_through_hub_store_and_feed_with_their_numbers(store: Store) -
 
     store.put_run(run_info())
     store.append("r1", enumerate(events[:-1]))
-    assert [data for _, data in store.events("r1")] == events[:-1]  # for the version that can read them
+    assert [data for _, data in store.events("r1")] == events[:-1]  # kept for the version that can read them
     stored = Hub(store).record("r1")
     assert view(stored) == view(live.record("r1"))

@@ -1,4 +1,4 @@
-"""What tasks print, in files: written by a host, read by pages."""
+"""The output of tasks in files, written by hosts and read in pages."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_output_is_forgotten_with_what_the_program_left_kept(written: Written) -
 
 
 class Disk:
-    """Refuses what goes beyond its room, as a full disk does: in the midst of a write."""
+    """A disk that becomes full in the middle of a write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
         self.room = room

@@ -6,11 +6,11 @@ from jupyter_dtf.schema.events import Logged, decode_event
 
 def test_the_oldest_of_who_has_most_goes_first() -> None:
     tail = OutputTail()
-    assert tail.add(0, ("worker:1", "stdout"), 1000) == []  # one that says little keeps it
+    assert tail.add(0, ("worker:1", "stdout"), 1000) == []  # a task with little output keeps it
     gone = [seq for i in range(100) for seq, _ in tail.add(1 + i, ("worker:0", "stdout"), MOST_BYTES // 10)]
     assert gone == list(range(1, 92))
     assert tail.shrink(0) == [(seq, ("worker:0", "stdout")) for seq in range(92, 100)]
-    assert tail.shrink(0) == []  # the last words of each stay
+    assert tail.shrink(0) == []  # the newest event of each stays
 
 
 def test_one_event_stands_for_all_that_went() -> None:

@@ -4,12 +4,12 @@ import numpy as np
 
 from jupyter_dtf.backend.records.ring import COARSE, FINE, MOST_HOSTS, Machines, Ring
 
-T0 = 1_699_999_980.0  # where a minute begins
+T0 = 1_699_999_980.0  # the beginning of a minute
 
 
 def test_an_hour_is_kept_as_it_was_told_and_what_is_older_by_the_minute() -> None:
     ring = Ring()
-    count = FINE + 75  # two minutes and a half older
+    count = FINE + 75  # two and a half minutes more
     for i in range(count):
         ring.add(T0 + 2 * i, float(i))
     points = ring.after(0.0)
@@ -29,7 +29,7 @@ def test_nothing_grows_without_bound() -> None:
     machines = Machines()
     for i in range(MOST_HOSTS + 5):
         machines.add(f"host-{i:03}", T0 + i, {"cpu": 1.0})
-        machines.add("host-000", T0 + i, {"cpu": 1.0})  # which goes on talking
+        machines.add("host-000", T0 + i, {"cpu": 1.0})  # which keeps reporting
     hosts = [series.host for series in machines.after(0.0)]
     assert len(hosts) == MOST_HOSTS
     assert hosts[:2] == ["host-000", "host-006"]

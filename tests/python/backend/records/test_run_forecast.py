@@ -1,4 +1,4 @@
-"""A run's own steps as a forecast, and what its efficiency report says and leaves open."""
+"""Forecasts from a run's own steps, and the efficiency report of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def series(*values: float) -> Series:
 
 
 def record(step_s: dict[str, float], network: dict[str, float] | None = None, **fields: Any) -> RunRecord:
-    """Of a run whose tasks take so long for a step, of which they spend such a part in exchanges."""
+    """Return the record of a run, given each task's seconds per step and the share of them spent in exchanges."""
     told: dict[str, Any] = {
         "id": "r1",
         "name": "mlp",
@@ -126,7 +126,7 @@ def test_exchanges_that_overlap_take_a_whole_step_at_most() -> None:
 
 
 def with_parts(told: dict[str, dict[str, float]], **fields: Any) -> RunRecord:
-    """Of a run whose tasks tell such seconds of a step of 0.1 s for each metric, twice."""
+    """Return the record of a run with steps of 0.1 s, given each task's mean seconds per metric, over two points."""
     made = record(dict.fromkeys(told, 0.1), **fields)
     for task, parts in told.items():
         for metric, seconds in parts.items():

@@ -27,7 +27,7 @@ def record_of(*events: Points) -> RunRecord:
 def test_events_make_the_record_whatever_the_description_said_before() -> None:
     info = run_info(state=RunState.RUNNING, next_seq=77, latest={"x": 1.0}, message="old")
     record = RunRecord.replay(info, encoded(short_run()))
-    assert info.next_seq == 77  # the caller's own
+    assert info.next_seq == 77  # the caller's object is unchanged
     assert record.next_seq == len(short_run())
     assert record.info.state is RunState.SUCCEEDED
     assert record.info.message == ""
@@ -166,13 +166,13 @@ def test_the_output_that_is_kept_is_bounded() -> None:
     assert [seq for seq, _ in events] == sorted(seq for seq, _ in events)
     assert record.events(1990) == events[-9:]
     assert record.events(-1, 10) == events[:10]
-    record.apply(2000, Logged(time=0.0, task="worker:0", stream="stdout", first=0, lines=[]))  # dropped on its way
+    record.apply(2000, Logged(time=0.0, task="worker:0", stream="stdout", first=0, lines=[]))  # its lines were dropped
     assert record.events(1999) == []
     assert record.next_seq == 2001
 
 
 def test_a_task_that_starts_again_continues_its_series_and_replaces_what_it_repeats() -> None:
-    """Points of a second attempt are numbered from 0 again. They were taken for some that came twice, and dropped."""
+    """Points of a second attempt are numbered from 0 again, and must not be dropped as duplicates."""
     losses = [{"loss": float(9 - i)} for i in range(6)]
     record = record_of(
         points("worker:0", 0, losses),
@@ -191,7 +191,7 @@ def test_a_task_that_starts_again_continues_its_series_and_replaces_what_it_repe
     (before,) = record.replaced(["loss", "accuracy"]).items()
     assert before[0] == ("loss", "worker:0", 0)
     assert (before[1].step.tolist(), before[1].value.tolist()) == ([3, 4, 5], [6, 5, 4])
-    record.apply(5, points("worker:0", 6, [{"loss": 99.0}]))  # of the first attempt, on its way until now
+    record.apply(5, points("worker:0", 6, [{"loss": 99.0}]))  # of the first attempt, late
     assert record.series["loss", "worker:0"] is loss
     assert len(loss) == 7
     assert record.lost == {"worker:0": 2}
@@ -258,7 +258,7 @@ def test_the_epochs_of_a_later_attempt_take_the_place_of_those_they_repeat() -> 
     epochs = [(0, 0), (1, 0), (2, 0), (1, 1), (2, 1), (0, 1), (2, 0)]  # the last came late
     events = [EpochEnded(time=T0, epoch=epoch, attempt=attempt, step=0, logs={}) for epoch, attempt in epochs]
     assert [(e.epoch, e.attempt) for e in last_epochs(events)] == [(0, 0), (1, 1), (2, 1), (0, 1)]
-    assert len(last_epochs(events[:3] * 2)) == 6  # several calls of fit are no attempts
+    assert len(last_epochs(events[:3] * 2)) == 6  # several calls of fit are not attempts
 
 
 def test_a_stream_from_before_there_were_attempts_reads_the_same() -> None:

@@ -42,7 +42,7 @@ def test_the_mean_waits_for_the_slowest_task_that_still_reports() -> None:
     mean.update(parts, {"worker:0", "worker:1"})
     assert mean.series.step.tolist() == [0, 1]
     assert mean.series.value.tolist() == [2, 3]
-    assert mean.series.time.tolist() == [10, 11]  # of the last task
+    assert mean.series.time.tolist() == [10, 11]  # those of the last task
     mean.update(parts, {"worker:0"})  # worker:1 has ended
     assert mean.series.step.tolist() == [0, 1, 2]
     assert mean.series.value.tolist() == [2, 3, 1]

@@ -17,7 +17,7 @@ from .run_events import points, run_info
 
 
 class Viewer:
-    """What one browser has drawn."""
+    """A browser, with the points that it has drawn."""
 
     def __init__(self, hub: Hub) -> None:
         self._plot = shared_plot(hub, "r1", "loss", 100, "step")
@@ -93,7 +93,7 @@ def test_lines_of_many_tasks_are_drawn_narrower_than_their_mean(monkeypatch: pyt
     for task, line in zip(tasks, values, strict=True):
         assert frames[task]["x"] == decimate(line, 100).tolist()
     assert len(frames[""]["x"]) > 2 * len(frames["worker:0"]["x"])
-    assert max(frames["worker:2"]["y"]) == 9.0  # what stands out is kept
+    assert max(frames["worker:2"]["y"]) == 9.0  # outliers are kept
 
 
 def test_few_tasks_are_as_wide_as_the_plot() -> None:

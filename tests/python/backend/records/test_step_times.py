@@ -1,4 +1,4 @@
-"""The median of a run's own steps, which neither the first ones nor a slow one sway."""
+"""The median duration of a run's steps, which neither the first steps nor a slow one distort."""
 
 from __future__ import annotations
 

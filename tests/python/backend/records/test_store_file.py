@@ -1,4 +1,4 @@
-"""Stores of other versions: brought up to date, read only, or left alone; never spoilt."""
+"""Stores of other versions are migrated, only read, or left alone, but never damaged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def change(path: Path, *statements: str) -> None:
 
 
 def as_first(path: Path) -> None:
-    """As the first version made it, which said nothing of itself but its schema."""
+    """Change a store into one of the first version, which recorded only its schema."""
     change(path, "DROP TABLE about", "PRAGMA user_version = 1")
 
 
@@ -50,7 +50,7 @@ def test_a_store_of_the_first_schema_is_brought_up_to_date(path: Path) -> None:
     assert [info.id for info in store.runs()] == ["r1"]
     assert list(store.events("r1")) == encoded(short_run())
     now = standing(sqlite3.connect(path))
-    assert (now.schema, now.readers, now.writers) == (SCHEMA_VERSION, 1, 1)  # which the first version goes on using
+    assert (now.schema, now.readers, now.writers) == (SCHEMA_VERSION, 1, 1)  # the first version can still use it
     store.close()
 
 

@@ -1,4 +1,4 @@
-"""What a run was submitted with: kept for its owner, within a bound, and forgotten."""
+"""The submissions of runs: kept in private files, limited in size, and removed when they are of no use."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_it_does_not_take_the_room_of_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     room = os.statvfs(tmp_path)
-    monkeypatch.setattr(submission_files, "ROOM", room.f_blocks * room.f_frsize)  # of one byte
+    monkeypatch.setattr(submission_files, "ROOM", room.f_blocks * room.f_frsize)  # too much even for one byte
     submission_files.keep(tmp_path / "run", REQUEST, program())
     assert "times as much must be free" in caplog.text
     assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ from .run_events import points, run_info
 def test_a_part_goes_one_point_beyond_its_limits() -> None:
     x = np.arange(10.0)
     assert part_of(x, 3, 5) == slice(2, 7)
-    assert part_of(x, 3.2, 3.8) == slice(3, 5)  # between two points: the line goes through it
+    assert part_of(x, 3.2, 3.8) == slice(3, 5)  # between two points: the line passes through
     assert part_of(x, -5, 100) == slice(0, 10)
     assert part_of(np.empty(0), 0, 1) == slice(0, 0)
 
@@ -22,7 +22,7 @@ def test_steps_that_are_reported_again_are_in_it() -> None:
     assert part_of(x, 1, 2) == slice(0, 7)
     assert part_of(x, 8, 9) == slice(0, 0)
     second_fit = np.array([0.0, 10, 5, 20])
-    assert part_of(second_fit, 12, 15) == slice(2, 4)  # no point is there, and the line goes through it
+    assert part_of(second_fit, 12, 15) == slice(2, 4)  # no point is there, but the line passes through
     assert part_of(second_fit, 6, 8) == slice(0, 4)
 
 

@@ -1,4 +1,4 @@
-"""Memory that is freed and allocated again, in processes of their own."""
+"""Tests of memory that is freed and allocated again, in separate processes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ print(faults[-1] - faults[4])
 
 
 def faults_of(how: str) -> int:
-    """The page faults of five steps, when others have gone before."""
+    """Return the number of page faults in five steps, after five earlier ones."""
     command = [sys.executable, "-c", BLOCKS, how]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are glibc's")
 def test_a_step_finds_the_memory_of_the_one_before() -> None:
-    """Compared with each other: there are fewer faults where the system uses large pages."""
+    """The counts are only compared with each other, because there are fewer faults if the system uses large pages."""
     assert faults_of("kept") < faults_of("as it is") // 10
 
 

@@ -1,4 +1,4 @@
-"""Programs with a graph per task, as they were written before TensorFlow 2, on a real cluster."""
+"""Tests of programs with one graph per task, as they were written before TensorFlow 2, on a real cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def task_states(run: dtf.Run, task: str) -> list[str]:
 
 
 def placed(ctx: Any) -> Any:
-    """Variables on ``ps``, all else here."""
+    """Return a device setter that places variables on ``ps``, and all other operations on this worker."""
     import tensorflow.compat.v1 as tf
 
     here = f"/job:worker/task:{ctx.task_index}"
@@ -41,7 +41,7 @@ def placed(ctx: Any) -> Any:
 
 
 def counting(ctx: Any) -> Any:
-    """A graph that adds 1 to a variable on ``ps`` and to the global step; returns (variable, operation, step)."""
+    """Build a graph that adds 1 to a variable on ``ps`` and to the global step. Return (variable, operation, step)."""
     import tensorflow.compat.v1 as tf
 
     with tf.device(placed(ctx)):
@@ -83,16 +83,16 @@ def test_a_chief_restores_what_the_last_one_saved(cluster: dtf.Cluster) -> None:
 
     again = cluster.run(monitored, str(directory))
     x, step = max(again.result()[rank][1:] for rank in (0, 1))
-    assert x == step > 10  # five of each worker in this run, and what the chief had saved in the first
+    assert x == step > 10  # five of each worker in this run, and those that the chief had saved in the first
 
 
 STEPS, HELD_AT = 20, 11
 
 
 def saving(holds: bool, ctx: Any) -> Any:
-    """A linear regression that goes on where its checkpoint was. With ``holds`` the first attempt stops in the middle.
+    """Train a linear regression, starting from its checkpoint. With ``holds``, the first attempt hangs in the middle.
 
-    Returns the step that it began with, and the weights.
+    Return the step that it began with, and the weights.
     """
     import threading
 
@@ -144,7 +144,7 @@ def test_a_program_that_is_killed_is_started_again_and_goes_on_from_its_own_chec
 
 
 def slow_last(args: Any, ctx: Any) -> Any:
-    """Starts TensorFlow's own server; the second worker is still at work when the first has ended."""
+    """Start TensorFlow's own server. The second worker is still working when the first one has finished."""
     import tensorflow.compat.v1 as tf
 
     server = tf.distribute.Server(ctx.cluster_spec.as_tf(), ctx.job_name, ctx.task_index)
@@ -181,7 +181,7 @@ def sums_by_tensorflow(args: Any, ctx: Any) -> float:
 
 
 def test_a_task_that_has_its_sum_serves_the_others_theirs() -> None:
-    """TensorFlow's collectives fetch what they need from a task, which may have ended with all that it needed."""
+    """TensorFlow's collectives fetch data from a task whose own program may already have finished."""
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
         run = cluster.run(sums_by_tensorflow)
         assert run.result() == [2.0, 2.0]
@@ -192,7 +192,7 @@ def test_a_task_that_has_its_sum_serves_the_others_theirs() -> None:
 def supervised(args: Any, ctx: Any) -> Any:
     import tensorflow.compat.v1 as tf
 
-    tf.disable_v2_behavior()  # its threads know no graph otherwise
+    tf.disable_v2_behavior()  # otherwise, its threads would not know the graph
     if ctx.job_name == "ps":
         ctx.server.join()
         return None
@@ -212,10 +212,11 @@ def test_a_supervisor_manages_the_sessions(cluster: dtf.Cluster) -> None:
 
 
 def synchronous(args: Any, ctx: Any) -> Any:
-    """Three workers, of whose gradients the first two of each step count; the third is slow.
+    """Train with three workers, the third of which is slow. Each step uses the first two gradients that arrive.
 
-    The chief's session hands out the tokens that let a worker take its next step: it leaves some for whoever waits for
-    one when it ends. Its thread for that may wait for gradients that nobody sends any more, hence the grace period.
+    The chief's session hands out the tokens that let a worker take its next step. When the chief ends, it leaves some
+    for workers that are waiting for one. Its thread for tokens may wait for gradients that no worker sends any more,
+    hence the grace period.
     """
     import tensorflow.compat.v1 as tf
 
@@ -279,7 +280,7 @@ def until_stopped(args: Any, ctx: Any) -> Any:
         with tf.train.MonitoredTrainingSession(ctx.server.target, is_chief=ctx.is_chief) as client:
             while not ctx.should_stop:
                 ctx.report(x=client.run([train, x])[1])
-            return float(client.run(x))  # its variables are there to the last
+            return float(client.run(x))  # its variables are available until the end
 
 
 def test_a_stop_lets_the_workers_end_before_their_servers(cluster: dtf.Cluster) -> None:

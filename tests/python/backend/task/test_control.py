@@ -1,4 +1,4 @@
-"""The host's commands to a task: one that cannot be followed ends neither the others nor the watch over the host."""
+"""Tests of the host's commands to a task: if one fails, later ones, and the end of the host, are still handled."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_a_command_that_cannot_be_followed_is_told_and_the_next_is_followed(
     listening = threading.Thread(target=process._listen, args=(read, ctx))
     listening.start()
     try:
-        os.write(write, b"nwp")  # none of the files is there
+        os.write(write, b"nwp")  # none of the files exists
         os.write(write, b"c")
         assert ctx.checkpoint_wanted.wait(left_s())
         leave_without(tmp_path, ["worker:1"])
-        os.write(write, b"nws")  # the first fails again
+        os.write(write, b"nws")  # ``n`` fails again
         assert ctx.stop_requested.wait(left_s())
         assert not killed
     finally:

@@ -1,4 +1,4 @@
-"""Ensembles: the members' outputs combined, and each member where it was put."""
+"""Tests of ensembles: the combination of the members' outputs, and the members' devices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ X = np.random.default_rng(0).normal(size=(20, 6)).astype("float32")
 
 
 def members_on_tasks(ctx: FakeContext) -> Any:
-    """The chief asks a model on each task; returns what comes out, alone and together, and where it was computed."""
+    """Call an ensemble over the tasks. Return the chief's results: outputs, alone and combined, and devices."""
     import tensorflow as tf
     from tensorflow.python.eager import context
 

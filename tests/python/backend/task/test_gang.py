@@ -1,4 +1,4 @@
-"""What gangs promise the tests that use them."""
+"""Tests of what gangs guarantee to the tests that use them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .gang import PRELOADED, FakeContext, run_gang
 
 
 def test_a_task_finds_imported_what_programs_use() -> None:
-    """A name that is no more would make every task import the rest by itself, and nobody would say so."""
+    """A name that no longer exists would silently make every task import the remaining modules itself."""
 
     def program(ctx: FakeContext) -> list[str]:
         import sys

@@ -31,7 +31,7 @@ def test_what_is_not_finite_is_counted_apart() -> None:
 def test_values_without_a_spread_and_none_at_all() -> None:
     assert (histogram([3.0] * 5).counts, histogram([3.0] * 5).low, histogram([3.0] * 5).high) == ([5], 3.0, 3.0)
     assert (histogram([]).counts, histogram([np.nan]).not_a_number) == ([], 1)
-    tiny = histogram([0.0, 5e-324])  # the least there is: no bin fits in between
+    tiny = histogram([0.0, 5e-324])  # the smallest positive float: no bin fits in between
     assert (tiny.counts, tiny.low, tiny.high) == ([2], 0.0, 0.0)
     huge = histogram([-1.7e308, 0.0, 1.7e308])
     assert (sum(huge.counts), huge.low) == (3, -1.7e308)
@@ -100,7 +100,7 @@ def test_a_png_without_pixels_is_refused() -> None:
 
 
 def sent(count: int, event: MediaEvent) -> list[int]:
-    """Which of so many reports of the same were made and sent."""
+    """Return the numbers of those of ``count`` equal reports that are made and sent."""
     thinned, found = Thinned(), []
     for step in range(count):
         if thinned.takes(type(event), event.name):
@@ -148,7 +148,7 @@ def test_a_table_may_be_a_frame_columns_or_rows() -> None:
     assert found.columns == ["image", "loss", "right"]
     assert found.rows == [[3.0, 0.5, True], [1.0, "inf", False]]
     assert table({"loss": tf.constant([1.0, 2.0]), "word": ["a", b"b"]}).rows == [[1.0, "a"], [2.0, "b"]]
-    rows = table([{"a": 1}, {"a": 2**60, "b": tf.constant([1, 2])}])  # a float would be another number
+    rows = table([{"a": 1}, {"a": 2**60, "b": tf.constant([1, 2])}])  # as a float, it could be another number
     assert rows.columns == ["a", "b"]
     assert rows.rows == [[1.0, None], [str(2**60), "[1, 2]"]]
     assert table([]).columns == table({}).rows == []

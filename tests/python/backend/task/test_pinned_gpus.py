@@ -1,4 +1,4 @@
-"""A task's GPUs, with a stand-in for TensorFlow's list of them: no machine of the tests has one."""
+"""Tests of a task's GPUs, with a stand-in for TensorFlow's list of GPUs, because test machines have none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def task(**fields: Any) -> TaskSpec:
 
 
 class FakeConfig:
-    """What is used of ``tf.config``, for so many GPUs."""
+    """A stand-in for the part of ``tf.config`` that is used, with this number of GPUs."""
 
     def __init__(self, gpus: int) -> None:
         self.gpus = [f"gpu {index}" for index in range(gpus)]
@@ -71,7 +71,7 @@ def test_cuda_sees_the_tasks_gpus_and_no_others() -> None:
 
 def test_the_programs_own_environment_comes_first() -> None:
     pinned_gpus.pin(task(visible_gpus=["GPU-a"], environment={"CUDA_VISIBLE_DEVICES": "7"}))
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1,2"  # it is set from there, elsewhere
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1,2"  # the program's environment is set elsewhere
 
 
 def test_memory_grows_or_is_capped() -> None:
@@ -108,7 +108,7 @@ def test_gpus_that_others_have_filled_are_said() -> None:
 def test_what_the_notebook_was_given_is_not_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     pinned_gpus.pin(task(environment={"TF_FORCE_GPU_ALLOW_GROWTH": "false"}))
-    assert os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"  # its own is set from there, elsewhere
+    assert os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"  # the program's environment is set elsewhere
     pinned_gpus.pin(task(gpu_growth=False))
     assert "TF_FORCE_GPU_ALLOW_GROWTH" not in os.environ
 
@@ -123,7 +123,7 @@ def test_a_server_is_told_the_same() -> None:
 
 
 def test_the_runtime_has_not_started_when_a_fork_becomes_a_task() -> None:
-    """What ``pin`` and ``limit_memory`` rest on: after the imports, devices can still be chosen."""
+    """``pin`` and ``limit_memory`` rely on this: after the imports, devices can still be chosen."""
 
     def program(ctx: FakeContext) -> Any:
         import keras

@@ -1,4 +1,4 @@
-"""What a task does with what its program returns."""
+"""Tests of what a task does with its program's return value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``report`` writes: nothing is lost, whether the host is slow or the task dies."""
+"""Tests of what ``report`` writes: nothing is lost, even if the host is slow or the task dies."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_a_task_says_carries_its_attempt() -> None:
 def test_the_first_value_that_is_not_finite_is_told_once_of_each_metric() -> None:
     read, write = os.pipe()
     recorder = Recorder(write, "worker:1")
-    large = 1.7e308  # finite, where the sum of two is not
+    large = 1.7e308  # finite, but the sum of two is not
     rows = [{"a": large, "b": large}, {"loss": math.nan, "b": math.inf}, {"loss": math.nan}, {"epoch_loss": math.nan}]
     for step, values in enumerate([*rows, {"val_loss": -math.inf}], 7):
         recorder.report(step, values)

@@ -1,4 +1,4 @@
-"""A script in a task: what stands in for other libraries is found, and costs nothing until it is asked for."""
+"""Tests of scripts in a task: stand-ins for other libraries are found, and are not imported until they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spares of a real warm process: which tasks they become, and what is left of them."""
+"""Tests of the spares of a real warm process: which tasks they become, and when they end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ...patience import left_s
 
 
 class Warm:
-    """A connection to a warm process that waits for what it says."""
+    """A connection to a warm process that can wait for the process's messages."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -40,14 +40,14 @@ class Warm:
                 return message
 
     async def prepare(self, threads: int, count: int) -> list[psutil.Process]:
-        """Ask for spares, wait for them."""
+        """Request rehearsed spares and wait for them. Returns the warm process's child processes."""
         self.client.prepare(threads, count)
         while (await self.until("prepared"))["count"] < count:
             pass
         return psutil.Process(self.pid).children()
 
     async def plain(self) -> set[int]:
-        """Wait until all plain spares are there. Returns their pids."""
+        """Wait until all plain spares exist. Returns their pids."""
         while len(found := psutil.Process(self.pid).children()) < PLAIN:
             await asyncio.sleep(0.01)
         return {process.pid for process in found}
@@ -146,7 +146,7 @@ def test_after_a_task_the_next_one_need_not_be_forked(tmp_path: Path) -> None:
             for process in dying:
                 process.kill()
             psutil.wait_procs(dying, timeout=left_s())
-            pid, _ = await warm.run(started_runtime, threads=1, spare=1)  # it can do without
+            pid, _ = await warm.run(started_runtime, threads=1, spare=1)  # it works without spares
             assert pid not in again
             assert not await warm.plain() & again
 
@@ -162,7 +162,7 @@ def test_spares_that_are_not_wanted_any_more_end(tmp_path: Path) -> None:
             assert psutil.Process(warm.pid).children() == [new]  # no task has run yet, so there is no plain one
             new.kill()
             psutil.wait_procs([new], timeout=left_s())
-            _, started = await warm.run(started_runtime, threads=2, spare=2)  # it can do without
+            _, started = await warm.run(started_runtime, threads=2, spare=2)  # it works without spares
             assert not started
 
     asyncio.run(story())
@@ -185,7 +185,7 @@ def test_a_spare_is_begun_only_when_nothing_was_asked_for_a_moment(monkeypatch: 
             kill=begun.remove,
             on_ready=begun.append,
         )
-        assert made.due_in_s(is_idle=True) is None  # none is wanted
+        assert made.due_in_s(is_idle=True) is None  # no spare is wanted
         made.want(threads=1, count=1)
         made.rest()
         assert made.due_in_s(is_idle=True) == REST_S
@@ -194,6 +194,6 @@ def test_a_spare_is_begun_only_when_nothing_was_asked_for_a_moment(monkeypatch: 
         made.rest()  # a task has come, and gone
         assert made.due_in_s(is_idle=True) == REST_S
         made.begin()
-        assert made.due_in_s(is_idle=True) is None  # it is at its rehearsal
+        assert made.due_in_s(is_idle=True) is None  # it is rehearsing
         assert made.pids == begun == [1]
         made.on_exit(1)

@@ -1,4 +1,4 @@
-"""What a task of a trial checks when its program has ended."""
+"""Tests of what a trial's task checks when its program has ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_dtf.errors import InvalidInput
 
 
 def test_the_chief_has_to_go_on_and_the_others_may_be_given_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "report_fits", lambda _ctx: trial.Fits())  # it changes Keras for good
+    monkeypatch.setattr(trial, "report_fits", lambda _ctx: trial.Fits())  # it changes Keras permanently
     context: Any = SimpleNamespace(is_chief=False, is_to_go_on=True, went_on=False)
     job = (lambda params, ctx: params["x"], {"x": 1.0}, ["value"], True)
     assert trial.run_trial(job, context) == 1.0

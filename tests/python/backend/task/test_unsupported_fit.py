@@ -1,4 +1,4 @@
-"""``model.fit`` in a program of the user's, under strategies of TensorFlow's."""
+"""Tests of ``model.fit`` in a user's program, with TensorFlow's own strategies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def program(ctx: FakeContext) -> float:
         with pytest.raises(InvalidInput, match=r"cluster\.fit\(model, x, y\).*dtf\.DistributedOptimizer"):
             over_workers.fit(x, y, verbose=0)
     with pytest.raises(InvalidInput, match="Keras 3 cannot fit a model across several TensorFlow processes"):
-        over_workers.fit(x, y, verbose=0)  # made under the strategy
+        over_workers.fit(x, y, verbose=0)  # it was created in the strategy's scope
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         model().fit(x, y, verbose=0)
     alone = model()

@@ -1,4 +1,4 @@
-"""A real warm process that is told nonsense, and what it keeps doing."""
+"""Tests of a real warm process: invalid messages, probes, and the files that it removes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_bad_words_end_nobodys_tasks(tmp_path: Path) -> None:
 
 
 def test_who_only_looks_whether_it_is_there_loses_nothing(tmp_path: Path) -> None:
-    """A host looks before it connects, and its first run may be laid out before the warm process hears of either."""
+    """A host probes the process before it connects, and its first run's directory may exist before that is noticed."""
 
     async def story() -> None:
         async with Warm(tmp_path / secrets.token_hex(6)).running() as warm:
@@ -56,7 +56,7 @@ def test_who_only_looks_whether_it_is_there_loses_nothing(tmp_path: Path) -> Non
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
                 probe.connect(str(warm.directory / "warm.sock"))
                 assert probe.recv(65_536)  # it has been accepted
-            for _ in range(2):  # an answer after its end has been seen
+            for _ in range(2):  # the last answer comes after the end of the probe has been noticed
                 warm.client._socket.send(b'{"op": "ping"}')
                 await warm.until("pong")
             assert laid_out.is_dir()

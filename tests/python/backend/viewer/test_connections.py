@@ -137,7 +137,7 @@ def test_a_process_that_was_killed_is_not_alive() -> None:
 
 
 def gone() -> int:
-    """The id of a process that has ended."""
+    """Return the id of a process that has ended."""
     child = os.fork()
     if child == 0:
         os._exit(0)
@@ -146,7 +146,7 @@ def gone() -> int:
 
 
 def dead(name: str = "digits", **where: str) -> Connection:
-    """The file of a process that does not exist here, written at a place that differs from this one by ``where``."""
+    """Return the connection of a process that does not exist here, written on a machine that differs in ``where``."""
     made = connection(name)
     made.pid = gone()
     made.where = msgspec.structs.replace(whereabouts.here(), **where)

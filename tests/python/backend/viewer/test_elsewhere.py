@@ -1,4 +1,4 @@
-"""A viewer on another machine, or in another container, that shares the home. Real clusters, real namespaces."""
+"""Viewers on another machine, or in another container, that share the home, with real clusters and namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters and those who look at them: found, adopted, left, lost. Real cluster processes."""
+"""How viewers find, adopt, leave and lose clusters, with real cluster processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(test: Callable[[], Any]) -> None:
 
 @asynccontextmanager
 async def viewer() -> AsyncIterator[Fleet]:
-    """A viewer with a hub of its own, as a Jupyter server or a kernel has."""
+    """Start a viewer with its own hub, like a Jupyter server or a kernel."""
     fleet = Fleet(Hub(Store(paths.store_path())))
     await fleet.start()
     try:
@@ -95,7 +95,7 @@ def test_a_cluster_outlives_its_viewers_and_the_next_one_sees_everything() -> No
         assert submitted.cluster_id and kept.is_cluster_of(submitted)
         kept.created += 3600  # as if the clock had been set back after the cluster was started
         connections.write(kept)
-        async with viewer() as second:  # no word from the first: a restarted server
+        async with viewer() as second:  # knows nothing from the first, like a restarted server
             assert [cluster.state for cluster in second.clusters()] == [ClusterState.RUNNING]
             assert (await until(second, submitted.id, {RunState.RUNNING})).name == "long"
             await second.stop_run(submitted.id)
@@ -150,7 +150,7 @@ def test_a_killed_cluster_process_loses_its_runs_and_leaves_nothing() -> None:
                 await fleet.submit("doomed", RunRequest(), payload.pack(PROGRAM))
             directories = fleet.connection("doomed").directories
             assert len(directories) == 2
-        async with viewer() as later:  # whoever looks next sees it too
+        async with viewer() as later:  # the next viewer sees it too
             assert later.hub.info(submitted.id).tasks[0].state is TaskState.LOST
             assert [cluster.state for cluster in later.clusters()] == [ClusterState.LOST]
             await later.stop_cluster("doomed")  # dismissed
@@ -179,7 +179,7 @@ def test_a_store_that_fails_for_a_while_costs_no_viewer_its_clusters(monkeypatch
             second = Fleet(Hub(Store(paths.store_path())))
             await second.start()
             await asyncio.wait_for(second.ready("kept"), left_s())
-        assert set(failed) == {None, False}  # for the link, and for what is lost
+        assert set(failed) == {None, False}  # for the link, and for lost runs
         try:
             assert second.cluster("kept").incompatible == ""
             assert (await until(second, submitted.id, {RunState.RUNNING})).name == "long"
@@ -232,7 +232,7 @@ def test_a_death_that_nobody_saw_is_noticed_by_the_next_viewer() -> None:
             while submitted.id not in [info.id for info in store.runs()]:  # the archive writes a few times a second
                 await asyncio.sleep(0.02)
             connection = fleet.connection("unseen")
-        for pid in cluster_processes.members(connection.token):  # all at once: nobody is left to clear up
+        for pid in cluster_processes.members(connection.token):  # all at once, so that none can clean up
             os.kill(pid, signal.SIGSTOP)
         ended = await asyncio.to_thread(cluster_processes.end, connection.token)
         assert ended == []
@@ -258,7 +258,7 @@ def test_a_cluster_ends_after_its_last_viewer_but_never_during_a_run() -> None:
             submitted = await fleet.submit("brief", RunRequest(), payload.pack(PROGRAM))
             await until(fleet, submitted.id, {RunState.RUNNING})
             pid = fleet.connection("brief").pid
-        async with viewer() as fleet:  # it is still there, for the run's sake
+        async with viewer() as fleet:  # it still exists because of the run
             await fleet.ready("brief")
             await fleet.stop_run(submitted.id)
             await until(fleet, submitted.id, ENDED)

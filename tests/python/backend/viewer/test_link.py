@@ -1,4 +1,4 @@
-"""A viewer's stream: it goes on whatever comes, and tells when nothing comes any more."""
+"""A viewer's stream survives any message, and reports when no more messages arrive."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def connection_to(address: str, security: Any) -> Connection:
 
 
 def test_what_another_version_does_not_know_is_said_in_a_sentence(tmp_path: Path) -> None:
-    """Also if it is so old that it only raises what Python does."""
+    """This includes versions so old that they only raise Python's own exceptions."""
 
     def old_stop(run_id: str) -> None:
         raise AssertionError(run_id)
@@ -75,9 +75,9 @@ def test_what_another_version_does_not_know_is_said_in_a_sentence(tmp_path: Path
                     await link.request(operation, **arguments)
             with pytest.raises(
                 TypeError, match="'int' object is not iterable"
-            ):  # a fault of ours is not one of versions
+            ):  # a bug is not reported as a version mismatch
                 await link.request("broken")
-            assert list(await link.request("machines", after=0.0)) == []  # the connection is still of use
+            assert list(await link.request("machines", after=0.0)) == []  # the connection is still usable
             await link.close()
             await controller.close()
 
@@ -102,7 +102,7 @@ def test_a_message_that_cannot_be_followed_does_not_end_the_stream(tmp_path: Pat
                 raise RuntimeError(message["op"])
 
             link = await Link.open(connection_to(scheduler.address, security), on_message, lambda: None)
-            await asyncio.wait_for(answered.wait(), left_s())  # which nothing but a ping asks for
+            await asyncio.wait_for(answered.wait(), left_s())  # only a ping is answered with a pong
             assert ops[:2] == ["cluster", "attached"]
             assert link.silent_s == 0
 

@@ -1,4 +1,4 @@
-"""What a link asks its cluster for."""
+"""What a link requests from its cluster, and how links are retried."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jupyter_dtf.schema.run import RunInfo, RunState, cluster_id
 
 
 class Noted(Hub):
-    """A hub that has these runs, and remembers which were marked."""
+    """A hub with these runs, which records those that are marked as lost."""
 
     def __init__(self, *runs: RunInfo) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ def test_a_cluster_that_was_called_silent_stays_so_until_it_answers() -> None:
         member = Member(Connection("ice", "local", ClusterState.RUNNING, os.getpid(), now, now))
         member.reaching_since = asyncio.get_running_loop().time() - 1
         assert not member.look()  # it may still answer in time
-        assert member.look(patience_s=0.0)  # who asks now does not wait for that
+        assert member.look(patience_s=0.0)  # without patience, it counts as silent now
         said = member.info.silent_s
         member.look()
         assert member.info.silent_s >= said > 0

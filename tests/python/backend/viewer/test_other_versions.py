@@ -1,4 +1,4 @@
-"""Clusters of other versions: seen, named, left alone, stopped. Real cluster processes that speak another protocol."""
+"""Clusters of other versions are shown, named and stopped, with real cluster processes that speak another protocol."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_newer_cluster_that_still_speaks_ours_is_used(monkeypatch: pytest.Monk
 
 
 class Newer(RunRequest):
-    """A request as a version makes it that has one more option."""
+    """A request from a version that has one more option."""
 
     later: int = 0
 

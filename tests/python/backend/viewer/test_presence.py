@@ -1,4 +1,4 @@
-"""Which clusters a viewer knows, by their files. Real files of processes that live."""
+"""Which clusters a viewer knows from their connection files, with real files of live processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .test_fleet import run, viewer
 
 
 def starting() -> connections.Connection:
-    """A cluster that is starting, whose process is this one."""
+    """Register a starting cluster whose process is this one."""
     mine = connection("kept")
     mine.state = ClusterState.STARTING
     connections.reserve(mine)
@@ -75,7 +75,7 @@ def test_what_cannot_be_read_for_a_while_is_looked_at_again(where: str, monkeypa
         mine = starting()
         async with viewer() as fleet:
             fleet.hub.add_run(RunInfo(id="r1", name="r1", cluster="kept", created=mine.created + 1).descriptor)
-            fleet._is_over.set()  # the directory is not watched any more: only another look can tell
+            fleet._is_over.set()  # the directory is no longer watched: only another look can find the change
             with monkeypatch.context() as broken:
                 if where == "file":
                     broken.setattr(connections, "read", refused)

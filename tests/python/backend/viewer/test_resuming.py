@@ -1,4 +1,4 @@
-"""With which runs one can go on, from where, and why not."""
+"""Which runs can be resumed, from where, and why others cannot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jupyter_dtf.schema.run import RunDescriptor, RunRequest
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Hub:
-    """With a training of two checkpoints, and what it was submitted with."""
+    """A hub with a training that has two checkpoints and a kept submission."""
     hub = Hub()
     hub.add_run(RunDescriptor(id="r", name="mlp", cluster="c", kind="fit", goes_on=True, run_dir=str(tmp_path)))
     for seq, step in enumerate((7, 14)):

@@ -1,4 +1,4 @@
-"""Large programs on their way: shared where both sides see the same files, else sent; cancelled, broken off."""
+"""Transfers of large programs: by shared files if both sides see them, otherwise sent; also interrupted ones."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ LARGE = np.arange(2 * SENT_APART_BYTES, dtype=np.uint8)
 
 
 def mapped(args: dict[str, Any], ctx: Any) -> tuple[str, dict[str, Any]]:
-    """From which file this task's program comes, and what it has got."""
+    """Return the file from which this task's program comes, and the arguments that it has received."""
     with open("/proc/self/maps") as file:
         (path,) = {line.split(maxsplit=5)[5].strip() for line in file if "/program" in line or "/payload" in line}
     return path, {name: value for name, value in args.items() if name != "large"} | {"sum": int(args["large"].sum())}
 
 
 def directories(token: str) -> list[Path]:
-    """Of this cluster: other tests' clusters have theirs beside them."""
+    """Return the shared directories of this cluster, and not those of other tests' clusters."""
     return [path for parent in paths.family_parents() for path in parent.glob(f"{token}/{shared_directory.PREFIX}*")]
 
 
@@ -78,18 +78,18 @@ def test_all_tasks_map_one_file_that_the_client_has_written(cluster: dtf.Cluster
         assert found["tensor"].numpy().tolist() == [[1.5, 2.5]]
         assert found["empty"].shape == (0, 3)
     token = connections.read(cluster.name).token
-    patience.until(lambda: not directories(token), lambda: directories(token))  # by a thread of the cluster process
+    patience.until(lambda: not directories(token), lambda: directories(token))  # a thread removes them
 
 
 def test_a_client_elsewhere_sends_it_in_pieces(cluster: dtf.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_directory, "read_word", lambda directory: "")
     run = cluster.run(mapped, {"large": LARGE}, wait=False)
-    assert not run.is_being_sent  # the arrays are the caller's again
+    assert not run.is_being_sent  # the caller may change the arrays again
     assert [found[1]["sum"] for found in run.result()] == [int(LARGE.sum())] * 2
     said = [event for _, event in run._session.hub.events(run.id) if isinstance(event, Progressed)]
     assert said[0].progress.unit == "byte"
     assert said[0].progress.total > LARGE.nbytes
-    assert run.info.progress.total == 0  # nothing of it is left for the program's own
+    assert run.info.progress.total == 0  # it does not affect the program's own progress
 
 
 def test_a_place_that_is_full_is_left_for_the_next(cluster: dtf.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_place_that_is_full_is_left_for_the_next(cluster: dtf.Cluster, monkeyp
     assert len(set(tried)) == 2
 
 
-# -- by the controller alone --------------------------------------------------------------------------------------
+# -- with a controller only ---------------------------------------------------------------------------------------
 
 
 def on_a_controller(tmp_path: Path, work: Callable[[Controller, Any], Awaitable[None]]) -> None:
@@ -143,7 +143,7 @@ async def begin(connection: Any, data: np.ndarray[Any, Any] = LARGE) -> tuple[Se
 
 async def settled(run: Run) -> None:
     await asyncio.wait_for(run.ended.wait(), left_s())
-    while directories(f"test-{os.getpid()}"):  # by a thread
+    while directories(f"test-{os.getpid()}"):  # removed by a thread
         await asyncio.sleep(patience.LOOK_EVERY_S)
 
 
@@ -158,7 +158,7 @@ def test_a_run_is_there_before_its_program_and_is_stopped_while_that_is_sent(tmp
         await controller.stop_run(run_id)
         await sending.finish(lambda: run.info.state.is_final)
         assert run.info.state.value == "stopped"
-        # A run that waits for hosts is driven to its end when there are any; here nobody else takes the room back.
+        # A run that waits for hosts ends once it is woken, and nothing else removes its directories here.
         await controller.assignment.wake()
         await settled(run)
 
@@ -241,7 +241,7 @@ def test_memory_is_used_only_where_there_is_plenty(tmp_path: Path, monkeypatch: 
     memory, disk = private_files.make_dir(tmp_path / "memory"), private_files.make_dir(tmp_path / "disk")
     both = ProgramTransfer.to_come(1000, lambda: memory, lambda: disk)
     assert [Path(place).parent for place in both.places] == [memory, disk]
-    monkeypatch.setattr(program_transfer, "_left_of_limit", lambda: 1999)  # a container's
+    monkeypatch.setattr(program_transfer, "_left_of_limit", lambda: 1999)  # of a container
     tight = ProgramTransfer.to_come(1000, lambda: memory, lambda: disk)
     assert [Path(place).parent for place in tight.places] == [disk]
     for each in (both, tight):
@@ -250,7 +250,7 @@ def test_memory_is_used_only_where_there_is_plenty(tmp_path: Path, monkeypatch: 
 
 
 class OtherHost:
-    """A host that sees its own files alone, or also those of others."""
+    """A host that sees the shared directories in ``sees``."""
 
     def __init__(self, root: Path, sees: list[str]) -> None:
         self.place = SharedDirectory(root)

@@ -1,4 +1,4 @@
-"""Launches and searches on a real cluster of two workers."""
+"""Tests of launches and searches on a real cluster of two workers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 @pytest.fixture(scope="module")
 def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
-    """Two workers of one thread each."""
+    """Start a cluster of two workers, each of which has one thread for its trials."""
     with dtf.Cluster(jobs={"worker": 2, "ps": 1}, name="searched", threads_per_host=2) as shared:
         yield shared
     session().close()
@@ -50,7 +50,7 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 @pytest.fixture(autouse=True)
 def nothing_goes_on(cluster: dtf.Cluster) -> Iterator[None]:
-    """A test that fails takes along no other, which would wait for room that its trials have."""
+    """Stop what a failed test has left running: its trials occupy the slots for which the next test would wait."""
     yield
     for search in cluster.searches:
         if not search.has_ended:
@@ -73,8 +73,8 @@ def add(x: int, y: int) -> Any:
 
 
 def meet(number: int, where: str) -> tuple[float, float]:
-    """Return when the other of a pair is there as well: two run at a time, or this waits for ever. It returns when it
-    began and ended.
+    """Wait until the other trial of the pair has begun, for ever if two trials never run at the same time. Return the
+    times at which this one began and ended.
     """
     began = time.time()
     (Path(where) / str(number)).touch()
@@ -89,7 +89,7 @@ def exits_late(number: int, where: str) -> None:
     if number == 0:
         stream: Any = sys.stdout
 
-        def flush() -> None:  # called a last time after everything else
+        def flush() -> None:  # called one last time, after everything else
             type(stream).flush(stream)
             while not (Path(where) / "1").exists():
                 time.sleep(0.01)
@@ -107,11 +107,11 @@ def test_launch(cluster: dtf.Cluster, tmp_path: Path) -> None:
 
     met = dtf.launch(cluster, meet, {"number": list(range(6)), "where": [str(tmp_path)] * 6})
     assert set(met["state"]) == {"succeeded"}
-    assert most_at_once(met["result"].tolist()) == 2  # no more than there are places
+    assert most_at_once(met["result"].tolist()) == 2  # no more than there are slots
 
 
 def test_a_place_is_free_when_its_program_has_ended(tmp_path: Path) -> None:
-    """The end of a process takes a while, in which the next trial's process starts."""
+    """The next trial starts while the process of the previous one is still exiting."""
     with dtf.Cluster(jobs={"worker": 1}, name="one-place") as one:
         table = dtf.launch(one, exits_late, {"number": [0, 1, 2], "where": [str(tmp_path)] * 3})
     assert table["state"].tolist() == ["succeeded"] * 3
@@ -138,7 +138,7 @@ def test_a_trial_takes_as_many_places_as_it_says(cluster: dtf.Cluster, tmp_path:
         return int(ctx.threads * 100 + ctx.size)
 
     search = cluster.search(threads, {"a": [1, 2]}, sampler="grid", objective="found", devices_per_trial=2)
-    assert search.trials["found"].tolist() == [201, 201]  # one task with the threads of both places
+    assert search.trials["found"].tolist() == [201, 201]  # one task with the threads of both slots
     search = cluster.search(threads, {"a": [1, 2]}, sampler="grid", objective="found", tasks_per_trial=2)
     assert search.trials["found"].tolist() == [102, 102]
     first, second = sorted(tuple(map(float, path.read_text().split())) for path in tmp_path.glob("2-*"))
@@ -148,7 +148,7 @@ def test_a_trial_takes_as_many_places_as_it_says(cluster: dtf.Cluster, tmp_path:
 
 
 def slopes(params: dict[str, Any], ctx: Any) -> None:
-    """Reports a constant line. One that does not promise enough goes on until it is ended."""
+    """Report a constant loss. If it is greater than 5, do not return until the trial is ended."""
     for step in range(3):
         ctx.report(step, loss=params["x"])
     while params["x"] > 5:
@@ -171,7 +171,7 @@ def test_a_trial_is_pruned_while_it_runs(cluster: dtf.Cluster) -> None:
 
 
 def gets_higher(params: dict[str, Any], ctx: Any) -> dict[str, Any]:
-    """Reports a loss that is the same for all, and returns more than it has reported, unless it is pruned."""
+    """Report the same loss in all trials, and return another height than the reported ones, unless pruned."""
     for step in (10, 20, 30):
         ctx.report(step, loss=9.0, height=params["x"] + step / 100)
     while params["x"] < 5:
@@ -184,7 +184,7 @@ def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
 
     space = {"x": [7, 1, 8], "kind": [("a", 1)]}
     pruner = ThresholdPruner(lower=5)
-    with pytest.warns(UserWarning, match="contains"):  # Optuna's, of a choice that a storage cannot hold
+    with pytest.warns(UserWarning, match="contains"):  # Optuna warns of a choice that a storage cannot hold
         search = cluster.search(
             gets_higher, space, sampler="grid", objective="height", direction="maximize", pruner=pruner
         )
@@ -195,7 +195,7 @@ def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
         lambda: all(stored.run(run.id).state.is_final and stored.run(run.id).sparkline for run in runs),
         "all of it to be kept",
     )
-    for infos in (runs, [stored.run(run.id) for run in runs]):  # as it happens, and when everybody else has gone
+    for infos in (runs, [stored.run(run.id) for run in runs]):  # live, and from the store
         found = {info.parameters["x"]: info for info in infos}
         assert found.keys() == {1, 7, 8}
         for info in infos:
@@ -212,7 +212,7 @@ def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
         assert found[7].sparkline_steps == [10, 30]
         assert {x: info.pruned for x, info in found.items()} == {1: True, 7: False, 8: False}
         assert found[1].state is RunState.STOPPED
-        assert math.isnan(found[8].values["height"])  # a failure: nothing that it has reported takes its place
+        assert math.isnan(found[8].values["height"])  # failed: no reported value replaces it
     assert dict(zip(search.trials["x"], search.trials["state"], strict=True)) == {
         1: "pruned",
         7: "complete",
@@ -266,7 +266,7 @@ def test_a_search_is_shown_in_a_terminal_and_in_a_notebook(
         shown = read.result(left_s()).decode()
     os.close(master)
     assert "finished  3/3 trials  best area 1 (trial 1)" in shown
-    assert "\x1b[J" in shown  # rewritten, rather than a line after the other
+    assert "\x1b[J" in shown  # the line is rewritten in place
 
     search.show()
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -289,7 +289,7 @@ def test_a_search_is_shown_in_a_terminal_and_in_a_notebook(
 
     monkeypatch.setattr("IPython.display.display", display)
     monkeypatch.setattr(display_hooks, "find", Notebook)
-    search = searched()  # shown while it is waited for
+    search = searched()  # shown while waiting for it
     first, last = bundles
     assert first[SEARCH_MIME] == last[SEARCH_MIME] == {"search": search.id}
     ElementTree.fromstring(first["image/svg+xml"])
@@ -304,7 +304,7 @@ def test_a_search_is_shown_in_a_terminal_and_in_a_notebook(
 
 
 def read_until(terminal: int, wanted: bytes) -> bytes:
-    """What a terminal has shown, up to the end of the line with what is ``wanted``."""
+    """Return what a terminal has shown, up to the end of the line that contains ``wanted``."""
     found = b""
     while wanted not in found or not found.endswith(b"\n"):
         found += os.read(terminal, 4096)
@@ -312,7 +312,7 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
 
 
 def until_heard_of(search: dtf.Search) -> None:
-    """A trial may have begun before its viewers have heard of it."""
+    """Wait until the session knows a run of the search. A trial may begin before viewers know of it."""
     until(lambda: search.id in [info.trial.search for info in session().hub.runs() if info.trial], lambda: search)
 
 
@@ -431,7 +431,7 @@ def test_the_best_trials_as_one_model(cluster: dtf.Cluster) -> None:
 
 
 def moves_half_way(params: dict[str, Any], ctx: Any) -> dict[str, Any]:
-    """An interval: half way, by the rate, from where the parent has ended to 1."""
+    """Train for one interval: move towards 1 from where the parent ended, by the fraction ``rate``."""
     step, began = ctx.restore() or (0, 0.0)
     at = began + params["rate"] * (1 - began)
     ctx.checkpoint(step + 1, at)
@@ -488,7 +488,7 @@ def test_a_search_is_stopped_and_goes_on(cluster: dtf.Cluster, tmp_path: Path) -
     assert cluster.searches[0] is search
     until(lambda: "complete" in search.trials["state"].tolist(), lambda: search.trials)
     with pytest.raises(Conflict, match=f"the study 'kept', but process {os.getpid()}.* already drives it"):
-        cluster.search(waits_for, space, sampler="grid", **kept)  # and takes no trial away from the first
+        cluster.search(waits_for, space, sampler="grid", **kept)  # and it takes no trial away from the first search
     search.stop()
     search.wait(left_s())
     assert search.status == "stopped"
@@ -498,13 +498,13 @@ def test_a_search_is_stopped_and_goes_on(cluster: dtf.Cluster, tmp_path: Path) -
     go.touch()
     search = cluster.search(waits_for, space, sampler="grid", direction="minimize", **kept)
     complete = search.trials.query("state == 'complete'")
-    assert sorted(complete["x"]) == [0, 1, 2, 3]  # those that were stopped are tried again, the others are not
+    assert sorted(complete["x"]) == [0, 1, 2, 3]  # only those that were stopped are tried again
     with pytest.raises(InvalidInput, match="`trials` or `timeout` must be given"):
         cluster.search(waits_for, space, **kept)
 
 
 def test_who_goes_on_after_a_death_runs_no_trial_twice(cluster: dtf.Cluster, tmp_path: Path) -> None:
-    """The cluster has lived on: of what the dead process has begun there one has ended, the other runs."""
+    """Of a dead process's two trials, the one that has ended counts, and the running one is stopped and tried again."""
     go, storage = tmp_path / "go", f"sqlite:///{tmp_path / 'study.db'}"
     space = {"x": [0, 1], "go": [str(go)]}
     study = open_study("left", storage, as_sampler("grid", None), as_pruner(None), ["minimize"])
@@ -562,7 +562,7 @@ def test_a_trial_that_a_person_stopped_does_not_come_back(cluster: dtf.Cluster, 
     kept: dict[str, Any] = {"storage": f"sqlite:///{tmp_path / 'study.db'}", "study_name": "kept", "objective": "value"}
 
     search = cluster.search(waits_for, space, sampler="grid", wait=False, **kept)
-    until(lambda: search.trials["state"].tolist().count("running") == 4, lambda: search.trials)  # two wait for a place
+    until(lambda: search.trials["state"].tolist().count("running") == 4, lambda: search.trials)  # two wait for a slot
     search.stop(0)
     search.stop(5)  # which is not on the cluster yet
     until(lambda: search.trial(0).state == search.trial(5).state == "stopped", lambda: search.trials)

@@ -1,4 +1,4 @@
-"""What a study is told of trials that have ended, and which files of them are kept. Without a cluster."""
+"""Tests of how ended trials are recorded in a study and which of their files are kept, without a cluster."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def traced(line: int, error: str) -> str:
 
 
 def test_errors_are_the_same_by_their_kind_and_place() -> None:
-    """A message has the trial's own values in it: a path, a shape, a size."""
+    """Messages of exceptions are not compared, because they contain values of the trial, such as paths or shapes."""
     first = kind_of("OSError: no shard 0.31", traced(7, "OSError: no shard 0.31"))
     assert first == kind_of("OSError: no shard 0.77", traced(7, "OSError: no shard 0.77"))
     assert first != kind_of("OSError: no shard 0.31", traced(9, "OSError: no shard 0.31"))
@@ -96,7 +96,7 @@ def test_errors_are_the_same_by_their_kind_and_place() -> None:
 
 
 def test_children_find_what_their_parents_have_saved(tmp_path: Path) -> None:
-    """Of the models that trials have written down by themselves those of the best are kept, and all that is theirs."""
+    """Only the best trials keep their automatically saved models; what programs have saved is kept for all trials."""
     study = a_study()
     plan = Population(PopulationBased(population=4), study, SPACE, 1)
     asked = AskedTrials(study, trains, SPACE, ["value"], 24, keeps=False, keep_models=2, population=plan)
@@ -115,7 +115,7 @@ def test_children_find_what_their_parents_have_saved(tmp_path: Path) -> None:
 
 
 def test_a_study_that_goes_on_is_told_other_parameters(tmp_path: Path) -> None:
-    """Of the same seed. A sampler that began again would say again what it has said."""
+    """If a study is continued with the same seed, its sampler does not suggest the same parameters again."""
     seed, drawn = 4, []
     for _ in range(2):
         study = a_study(storage=f"sqlite:///{tmp_path / 'study.db'}")

@@ -1,4 +1,4 @@
-"""What members of a population do next, by what is known of the others; and what is refused."""
+"""Tests of how population-based training chooses each member's next trial, and of the arguments that it refuses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_worst_go_on_from_one_of_the_best_and_nobody_waits() -> None:
     assert not members.enqueue()  # all are under way
     members._study.tell(first[2], 9.0)
     alone = begin(members)
-    assert attrs(alone) == (2, 1, 2)  # nobody else is known to be better
+    assert attrs(alone) == (2, 1, 2)  # no other member is known to be better
     assert alone.params == first[2].params
     members._study.tell(first[1], 1.0)
     assert attrs(begin(members)) == (1, 1, 1)
@@ -50,7 +50,7 @@ def test_the_worst_go_on_from_one_of_the_best_and_nobody_waits() -> None:
     ] == pytest.approx(min(1.0, first[1].params["rate"] * 1.2))
     members._study.tell(first[3], state=TrialState.FAIL)
     failed = begin(members)
-    assert attrs(failed)[0::2] == (3, 1)  # its place in the population is another's child's
+    assert attrs(failed)[0::2] == (3, 1)  # its place in the population goes to a child of another member
     assert not members.enqueue()
 
 
@@ -74,7 +74,7 @@ def test_parameters_stay_within_the_space() -> None:
         seen.add((found["a"], found["b"]))
     assert {a for a, _ in seen} == {1, 2, 3}
     kept = perturbed({"a": 2, "b": 0.5, "c": 7}, space, PopulationBased(resample=0.0, factors=(1.2,)), chance)
-    assert kept == {"a": 3, "b": 0.75, "c": 7}  # a factor of a small number is a step
+    assert kept == {"a": 3, "b": 0.75, "c": 7}  # a factor changes a small number by at least one step
 
 
 def test_a_study_goes_on_with_parameters_more_and_other_choices() -> None:

@@ -1,4 +1,4 @@
-"""What a person writes as a space, a sampler, an objective; and what is refused with what was received."""
+"""Tests of how users specify search spaces, samplers, pruners and objectives, and of the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_grid_is_of_choices_and_steps() -> None:
 
 
 def test_samplers_and_pruners_by_name() -> None:
-    for name in sorted(set(SAMPLERS) - {"cmaes", "gp"}):  # those need further packages
+    for name in sorted(set(SAMPLERS) - {"cmaes", "gp"}):  # they need further packages
         as_sampler(name, 1)
     for name in PRUNERS:
         as_pruner(name)

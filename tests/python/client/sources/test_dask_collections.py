@@ -1,4 +1,4 @@
-"""What travels of Dask collections, and who holds what is computed of them."""
+"""Tests of what is sent of Dask collections, and of who keeps their computed partitions in memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_weights_without_labels_are_refused() -> None:
 
 
 def test_every_run_holds_partitions_of_its_own() -> None:
-    """As a run that goes on with the data of one that has ended."""
+    """A run keeps its partitions if another run of the same data releases its own, as when a run is resumed."""
     source = source_of(ARRAY, None, None, "x")
     assert source is not None
     with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as local, Client(local) as client:

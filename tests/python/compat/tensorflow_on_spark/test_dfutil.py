@@ -1,4 +1,4 @@
-"""Dataframes to TFRecord files and back, and what TensorFlow itself reads there."""
+"""Tests of dataframes that are saved as TFRecord files and loaded again, or read by TensorFlow itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROW = ("a text", 1, [2, 3, 4, 5], -1.1, [-2.2, -3.3, -4.4, -5.5], bytearray(b"\x
 
 @pytest.fixture
 def frame() -> Any:
-    """A row of every kind, and one whose values are missing where they can."""
+    """Return a dataframe of two rows, with a column of each type."""
     rows = [ROW, ("ä", -(2**62), [7, 8], 0.5, [1.0, 2.0], bytearray(b"\x00\x01"))]
     return pd.DataFrame([dict(zip("abcdef", row, strict=True)) for row in rows])
 

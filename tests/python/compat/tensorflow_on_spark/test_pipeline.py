@@ -1,4 +1,4 @@
-"""Parameters and namespaces as TensorFlowOnSpark's own tests ask, and an estimator on a real cluster."""
+"""Tests of parameters and namespaces as in TensorFlowOnSpark's own tests, and of an estimator on a real cluster."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_parameters_go_before_arguments() -> None:
 
 
 def train(args: Any, ctx: Any) -> None:
-    """A linear regression, by plain gradient descent with a step of all nodes."""
+    """Fit a linear regression, with steps in which all nodes take part."""
     import keras
     import tensorflow as tf
     from tensorflowonspark import compat  # type: ignore[import-not-found]

@@ -1,4 +1,4 @@
-"""A SavedModel asked about rows, as Dask's workers ask it."""
+"""Tests of the predictions of a SavedModel for the rows of a partition, as made on Dask workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jupyter_dtf.compat.tensorflow_on_spark.saved_model_rows import Asked, predi
 
 
 class Times(tf.Module):
-    """``factor`` times its input."""
+    """A module that multiplies its input by ``factor``."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The names by which programs find TensorFlowOnSpark's modules, and what it costs to import them."""
+"""Tests of TensorFlowOnSpark's module names and signatures, and of what importing the modules loads."""
 
 from __future__ import annotations
 

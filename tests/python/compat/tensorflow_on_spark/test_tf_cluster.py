@@ -1,4 +1,4 @@
-"""Clusters of nodes on a real one: what TensorFlowOnSpark's own tests of TFCluster ask, and how feeding goes wrong."""
+"""Tests of TFCluster on a real cluster: the cases of TensorFlowOnSpark's own tests, and failures of feeding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPARK = TFCluster.InputMode.SPARK
 
 @pytest.fixture(scope="module")
 def sc(no_process_left_by_module: None) -> Iterator[Any]:
-    """A context with two tasks, on one Dask worker of a single thread: whoever blocks it blocks all."""
+    """Start a context with two tasks on one Dask worker with a single thread: whatever blocks it blocks everything."""
     with SparkContext(conf=SparkConf().setAppName("tests"), threads_per_host=1, name="on-spark") as context:
         yield context
     session().close()
@@ -80,7 +80,7 @@ def test_a_program_on_every_node(sc: Any) -> None:
 
 
 def test_jobs_that_serve_end_with_the_others(sc: Any) -> None:
-    """A ps and an evaluator that never return by themselves, and a master by its old name."""
+    """A ps and an evaluator that never return end with the other tasks. The chief may have its old name, master."""
 
     def program(args: Any, ctx: Any) -> Any:
         if ctx.job_name in ("ps", "evaluator"):
@@ -96,7 +96,7 @@ def test_jobs_that_serve_end_with_the_others(sc: Any) -> None:
 
 
 def test_inference_in_order(sc: Any) -> None:
-    """More partitions than nodes, than threads, and of different sizes, one of them empty."""
+    """There are more partitions than nodes and threads. Their sizes differ, and one is empty."""
     bag = db.from_delayed(_parts([[[x] for x in range(n)] for n in (25, 0, 1, 10, 30, 3)]))
     cluster = TFCluster.run(sc, squares, {}, 2, 0, input_mode=SPARK)
     out = cluster.inference(bag)
@@ -122,7 +122,7 @@ def _computed(sc: Any, bag: Any) -> list[Any]:
 
 
 def test_every_item_of_every_epoch_is_fed_once(sc: Any) -> None:
-    """By a dtf.Cluster as well as by a context, from a bag; uneven partitions, some empty."""
+    """It works with a ``dtf.Cluster`` and with a Dask client, and with uneven partitions, one of which is empty."""
     bag = db.from_delayed(_parts([list(range(n)) for n in (100, 0, 1, 50, 3)]))
     for given in (sc.cluster, sc.client):
         cluster = TFCluster.run(given, counted, {}, 2, 0, input_mode=SPARK)
@@ -132,7 +132,7 @@ def test_every_item_of_every_epoch_is_fed_once(sc: Any) -> None:
 
 
 def test_nodes_that_wait_for_each_other_are_fed_at_the_same_time(sc: Any) -> None:
-    """Both on a Dask worker of one thread, which neither may keep."""
+    """Both are fed by one Dask worker with a single thread, which neither feed may occupy."""
 
     def program(args: Any, ctx: Any) -> int:
         feed = ctx.get_data_feed()
@@ -146,14 +146,14 @@ def test_nodes_that_wait_for_each_other_are_fed_at_the_same_time(sc: Any) -> Non
         return steps
 
     cluster = TFCluster.run(sc, program, {"steps": 6}, 2, 0, input_mode=SPARK)
-    # Ten times as much as they want: the rest is dropped.
+    # Ten times as much as the nodes consume: the rest is dropped.
     cluster.train(sc.parallelize(range(100), 10), num_epochs=6)
     cluster.shutdown()
     assert cluster.run.result() == [6, 6]
 
 
 def test_a_queue_that_is_terminated_is_that_one_alone(sc: Any) -> None:
-    """What has been trained on enough answers yet, from another queue."""
+    """A node that has terminated its training queue still answers from another queue."""
 
     def program(args: Any, ctx: Any) -> int:
         ctx.get_data_feed().terminate()
@@ -175,7 +175,7 @@ def test_a_queue_that_is_terminated_is_that_one_alone(sc: Any) -> None:
 
 
 def test_who_feeds_nodes_that_have_ended_by_themselves_is_done(sc: Any) -> None:
-    """Also if the driver has not heard of it."""
+    """``train`` also returns if the run has ended. On a Dask worker, feeding an ended run raises ``Gone``."""
 
     def program(args: Any, ctx: Any) -> None:
         feed = ctx.get_data_feed()
@@ -198,10 +198,10 @@ def test_shutdown_waits_for_no_dask_worker_beyond_its_time_or_the_run(sc: Any, t
         while not path.exists():
             os.sched_yield()
 
-    blocked = sc.client.submit(busy, tmp_path / "free", pure=False)  # and with it the only thread
+    blocked = sc.client.submit(busy, tmp_path / "free", pure=False)  # occupies the only thread
     clusters = [TFCluster.run(sc, counted, {}, 1, 0) for _ in range(2)]
     for cluster in clusters:
-        cluster.input_mode = SPARK  # whoever waits for its nodes to listen needs a thread, too
+        cluster.input_mode = SPARK  # waiting for the nodes to listen needs a thread as well
     try:
         with pytest.raises(TimeoutError, match=r"timeout: .* within 1 s, and were stopped"):
             clusters[0].shutdown(timeout=1)
@@ -273,14 +273,14 @@ def test_too_few_results_are_told(sc: Any) -> None:
     short = r"partition 0 \(10 items\).*fewer results than there are items"
     with pytest.raises(Conflict, match=short):
         cluster.inference(sc.parallelize(range(10), 1), feed_timeout=1).collect()
-    # The next would begin with the results of the first, unless its node has failed over the end of that one's feed.
+    # The next partition would get results of the first, unless the node has failed because that feed has ended.
     refused = (
         rf"Partition 0 was not fed, because an earlier partition failed.*{short}"
         r"|disconnected before the end of its feed"
     )
     with pytest.raises((Conflict, RunFailed), match=refused):
         cluster.inference(sc.parallelize(range(5), 1)).collect()
-    with contextlib.suppress(RunFailed):  # it may have seen that whoever fed it has given up, or the end of the feed
+    with contextlib.suppress(RunFailed):  # the node may have seen its feeder disconnect, or the end of the feed
         cluster.shutdown()
     assert cluster.run.info.state.is_final
 
@@ -337,7 +337,7 @@ def test_collections(sc: Any, tmp_path: Path) -> None:
     assert (numbers.sum(), numbers.count(), numbers.reduce(max), numbers.first()) == (45, 10, 9, 0)
     assert numbers.union(numbers).getNumPartitions() == 6
     assert sorted(numbers.mapPartitions(lambda part: [sum(part)]).collect()) == [3, 12, 30]
-    assert dask.is_dask_collection(sc.parallelize([[dask.delayed(1)]], 1).first()[0])  # nobody looks into items
+    assert dask.is_dask_collection(sc.parallelize([[dask.delayed(1)]], 1).first()[0])  # items are not inspected
     assert numbers.flatMap(lambda x: [x] * (x % 2)).collect() == [1, 3, 5, 7, 9]
     with pytest.raises(InvalidInput, match="partitions with the same number of items"):
         numbers.zip(numbers.filter(lambda x: x != 5)).collect()

@@ -1,4 +1,4 @@
-"""Paths and the feed of a node, without a cluster: what TensorFlowOnSpark's own tests of TFNode ask, and more."""
+"""Tests of a node's paths and feed, without a cluster: the cases of TensorFlowOnSpark's tests of TFNode, and more."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_batches_until_the_end_of_the_feed() -> None:
     assert not feed.should_stop()
     assert feed.next_batch(10) == [6, 7, 8, 9]
     assert feed.should_stop()
-    inputs.join()  # all of it is taken care of
+    inputs.join()  # every item is marked as done
     with pytest.raises(ValueError, match="more times than"):
         inputs.task_done()
 
@@ -101,7 +101,7 @@ def test_only_queues_of_the_cluster() -> None:
 
 
 def test_what_is_fed_is_consumed_with_its_last_item(tmp_path: Path) -> None:
-    """Not with the batch after it: a program that stops there has consumed it."""
+    """It counts as consumed before the next batch is requested, because the program may stop there."""
     with Inlet(tmp_path / "worker-0.feed") as inlet, Outlet(inlet.path, 60) as outlet:
         manager = TFManager.TFManager([*words.QUEUES, words.CONTROL], inlet)
         feed = TFNode.DataFeed(manager, False)
@@ -117,7 +117,7 @@ def test_what_is_fed_is_consumed_with_its_last_item(tmp_path: Path) -> None:
         assert outlet.take(words.consumed("input"), 1) == []
         assert words.left(inlet.path, "input") == words.Standing("terminating")
         assert manager.get("state") == "terminating"
-        # The node's other queues go on.
+        # The node's other queues continue.
         assert words.left(inlet.path) is None and words.left(inlet.path, "error") is None
         assert outlet.put("error", words.Piece(1, ["f"], True))
         assert TFNode.DataFeed(manager, False, "error").next_batch(1) == ["f"]

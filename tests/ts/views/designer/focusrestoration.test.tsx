@@ -18,7 +18,7 @@ function Part(props: { place: 'left' | 'right' | 'none' }): React.ReactElement {
   );
 }
 
-it('follows what is drawn anew in another place, and stays in the part when it is gone', () => {
+it('follows an element that is rendered elsewhere, and stays in the part when the element is gone', () => {
   const { rerender } = render(<Part place="left" />);
   const before = screen.getByText('chip');
   before.focus();
@@ -29,7 +29,7 @@ it('follows what is drawn anew in another place, and stays in the part when it i
   expect(document.activeElement).toBe(screen.getByTestId('part'));
 });
 
-it('is not taken from where it went', () => {
+it('does not take the focus back from another element', () => {
   const { rerender } = render(<Part place="left" />);
   screen.getByText('chip').focus();
   screen.getByText('elsewhere').focus();

@@ -9,7 +9,7 @@ import { OverflowBar } from '../../../../src/views/designer/overflowbar';
 const trans = nullTranslator.load('jupyter_dtf');
 const BUTTON = 100;
 
-/** The bar's own width; jsdom lays nothing out. */
+/** The width of the bar, because jsdom has no layout. */
 let width: number;
 let resized: (() => void)[];
 const onPlace = vi.fn();
@@ -65,14 +65,14 @@ const buttons = () =>
 const more = () => screen.getByRole('button', { name: 'More controls' });
 
 describe('OverflowBar', () => {
-  it('has all controls where they have room, and no button for more', () => {
+  it('has all controls if there is room, without a menu button', () => {
     width = 3 * BUTTON + 2 * 8;
     render(bar());
     expect(buttons()).toEqual(['Model', 'Place']);
     expect(screen.getByLabelText('color by')).toBeTruthy();
   });
 
-  it('follows its width', () => {
+  it('adapts to its width', () => {
     width = 3 * BUTTON + 2 * 8 - 1;
     render(bar());
     expect(buttons()).toEqual(['Model', 'More controls']);
@@ -81,7 +81,7 @@ describe('OverflowBar', () => {
     expect(buttons()).toEqual(['Model', 'Place']);
   });
 
-  it('opens what has no room from the keyboard, by its own names, and closes', () => {
+  it('has a menu of the controls that do not fit, which the keyboard can open and close', () => {
     width = 250;
     render(bar());
     expect(screen.queryByLabelText('color by')).toBeNull();
@@ -97,7 +97,7 @@ describe('OverflowBar', () => {
     expect(document.activeElement).toBe(more());
 
     fireEvent.click(more());
-    fireEvent.click(screen.getByLabelText('color by')); // a value is being chosen: it stays
+    fireEvent.click(screen.getByLabelText('color by')); // it stays open while a value is chosen
     fireEvent.click(screen.getByRole('button', { name: 'Place' }));
     expect(onPlace).toHaveBeenCalledTimes(1);
     expect(screen.queryByRole('group')).toBeNull();
@@ -110,7 +110,7 @@ describe('OverflowBar', () => {
     expect(screen.queryByRole('group')).toBeNull();
   });
 
-  it('keeps the focus where the focused control goes into the list', () => {
+  it('keeps the focus when the focused control moves into the menu', () => {
     width = 1000;
     render(bar());
     screen.getByRole('button', { name: 'Place' }).focus();

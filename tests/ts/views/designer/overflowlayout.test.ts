@@ -11,11 +11,11 @@ const CONTROLS: Fitted[] = [
   { id: 'folds', px: 150, stays: 1 },
   { id: 'find', px: 80, stays: Infinity }
 ];
-/** What they leave in, the first first. */
+/** The order in which controls leave the bar. */
 const LEAVING = ['folds', 'profile', 'compare', 'place'];
 const ALL = 140 + 130 + 60 + 230 + 150 + 80 + 5 * 8;
 
-/** How much of a bar is taken, with its button if something is behind it. */
+/** Returns the width that these controls take, including the menu button if there are others. */
 function taken(out: ReadonlySet<string>): number {
   const px = CONTROLS.filter(({ id }) => out.has(id)).map(control => control.px);
   const shown = out.size < CONTROLS.length ? [...px, SIZES.more] : px;
@@ -23,7 +23,7 @@ function taken(out: ReadonlySet<string>): number {
 }
 
 describe('fitting', () => {
-  it('fits at every width, leaves out no more than it must, and those that stay least first', () => {
+  it('fits at every width, and omits no more controls than needed, in order of priority', () => {
     let before: ReadonlySet<string> = new Set();
     for (let width = 300; width <= 1600; width++) {
       const out = fitting(CONTROLS, width, SIZES);
@@ -34,24 +34,24 @@ describe('fitting', () => {
       if (last !== undefined) {
         expect(taken(new Set([...out, last]))).toBeGreaterThan(width);
       }
-      expect([...before].filter(id => !out.has(id))).toEqual([]); // what is out stays out as it is widened
+      expect([...before].filter(id => !out.has(id))).toEqual([]); // controls stay in the bar as it gets wider
       expect(out.has('model') && out.has('find')).toBe(true);
       before = out;
     }
     expect([...fitting(CONTROLS, 300, SIZES)]).toEqual(['model', 'find']);
   });
 
-  it('needs no button where everything has exactly its room', () => {
+  it('needs no menu button if everything fits exactly', () => {
     expect(fitting(CONTROLS, ALL, SIZES).size).toBe(CONTROLS.length);
     expect(LEAVING.filter(id => !fitting(CONTROLS, ALL - 1, SIZES).has(id))).toEqual(['folds']);
   });
 
-  it('leaves in what never leaves, though it is too wide', () => {
+  it('keeps controls that always stay, even if they are too wide', () => {
     expect([...fitting(CONTROLS, 100, SIZES)]).toEqual(['model', 'find']);
     expect(fitting([], 100, SIZES).size).toBe(0);
   });
 
-  it('takes the later one of two alike', () => {
+  it('omits the later of two equal controls', () => {
     const alike = ['a', 'b'].map(id => ({ id, px: 100, stays: 1 }));
     expect([...fitting(alike, 200, SIZES)]).toEqual(['a']);
   });

@@ -19,7 +19,7 @@ describe('BrokenDesign', () => {
     return actions;
   }
 
-  it('names the place and leads there, or back', () => {
+  it('shows the position of an error, and can open the text there or undo', () => {
     const actions = show(new DesignError('This is not JSON: colon expected', 3, 14));
     expect(screen.getByText('This is not JSON: colon expected')).toBeTruthy();
     expect(screen.getByText('Line 3, column 14')).toBeTruthy();
@@ -29,7 +29,7 @@ describe('BrokenDesign', () => {
     expect(actions.onUndo).toHaveBeenCalledOnce();
   });
 
-  it('waits for the server to read an older version, and says when it cannot', () => {
+  it('waits for the server to read an older version, and reports if that fails', () => {
     show(new OlderDesign('This design is of version 0, older than 1', 1, 1));
     expect(screen.getByRole('status').textContent).toBe('Reading a design of an older version…');
     show(new OlderDesign('This design is of version 0, older than 1', 1, 1), '502 Bad Gateway');
@@ -38,7 +38,7 @@ describe('BrokenDesign', () => {
 });
 
 describe('Designs', () => {
-  it('are those of the folder, and follow it', () => {
+  it('are those of the folder, and are updated with it', () => {
     const owner = {};
     const refreshed = new Signal<object, void>(owner);
     let names = ['b.dtf', 'a.dtf', 'notes.md', 'old.dtf'];
@@ -61,7 +61,7 @@ describe('Designs', () => {
     expect(model.paths).toEqual(['dir/c.dtf']);
   });
 
-  it('are opened, started and made from the panel', () => {
+  it('can be opened, started and created in the panel', () => {
     const actions = { onNew: vi.fn(), onOpen: vi.fn(), onStart: vi.fn() };
     const { rerender } = render(<Designs paths={['dir/a.dtf']} trans={trans} {...actions} />);
     fireEvent.click(screen.getByRole('button', { name: 'Open a.dtf' }));

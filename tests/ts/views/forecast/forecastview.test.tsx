@@ -59,7 +59,7 @@ const hardware: Hardware = {
 };
 
 describe('ForecastControls', () => {
-  it('chooses a device with a precision that it has, and networks between machines alone', () => {
+  it('offers precisions that the device has, and only networks between machines', () => {
     const choose = vi.fn();
     const { choices } = new ForecastModel(() => Promise.resolve([]));
     const shown = (change: object) => (
@@ -84,7 +84,7 @@ describe('ForecastControls', () => {
     expect(choose).toHaveBeenLastCalledWith({ ways: ['ring', 'pipeline'] });
   });
 
-  it('refuses a number of tasks that is none, at the field', () => {
+  it('rejects an invalid number of tasks, with an error at the field', () => {
     const choose = vi.fn();
     const { choices } = new ForecastModel(() => Promise.resolve([]));
     render(<ForecastControls choices={choices} ways={WAYS} hardware={null} ofRun onChoose={choose} trans={trans} />);
@@ -96,7 +96,7 @@ describe('ForecastControls', () => {
 });
 
 describe('ForecastView', () => {
-  it('says where it stops paying, tells values by the keyboard, and has all numbers as a table', async () => {
+  it('shows where scaling stops paying off, values with the keyboard, and a table of all numbers', async () => {
     const forecasts = [
       forecastOf('ring', [
         forecastPoint(1, 100),
@@ -122,7 +122,7 @@ describe('ForecastView', () => {
     expect(copy).toHaveBeenCalledWith(expect.stringContaining('ring\t8\t400'));
   });
 
-  it('says why there is none', async () => {
+  it('explains why there is no forecast', async () => {
     const model = new ForecastModel(() => Promise.reject(new Error('It has taken too few steps')));
     render(<ForecastView ofRun model={model} hardware={null} copy={vi.fn()} themeChanged={null} trans={trans} />);
     model.refresh();
@@ -150,7 +150,7 @@ describe('PlanBox', () => {
     why: '12 tasks do it.'
   });
 
-  it('asks for the fewest machines, and opens what it found as a design', async () => {
+  it('finds the fewest machines, and opens the result as a design', async () => {
     const open = vi.fn();
     const ask = vi.fn((target: ScalePlan['target']) => Promise.resolve(plan(target)));
     render(<PlanBox settings={[]} plan={ask} openDesign={open} trans={trans} />);
@@ -168,7 +168,7 @@ describe('PlanBox', () => {
 });
 
 describe('Efficiency', () => {
-  it('has each part beside its forecast, and what was not measured', () => {
+  it('shows each part next to its forecast, and which parts were not measured', () => {
     const report: EfficiencyReport = {
       run: 'a',
       title: 'digits',

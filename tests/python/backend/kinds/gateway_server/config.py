@@ -6,7 +6,7 @@ from typing import Any
 
 from dask_gateway_server.options import Integer, Mapping, Options, Select
 
-c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 - what traitlets runs this file with
+c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 - provided by traitlets, which runs this file
 
 
 def configure(options: Any) -> dict[str, Any]:

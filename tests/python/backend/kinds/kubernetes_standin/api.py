@@ -43,7 +43,7 @@ class Standin:
         self.kept: dict[tuple[str, str], dict[str, Resource]] = {}
         self.kubelets: dict[str, Kubelet] = {}
         self.failures: list[str] = []
-        """What the operator has failed to do."""
+        """What the operator could not do."""
         self.forwards = 0
         """The number of ports that the API has forwarded."""
         self._background: set[asyncio.Task[Any]] = set()
@@ -178,7 +178,7 @@ class Standin:
             writer.close()
         return socket
 
-    # -- what it keeps -----------------------------------------------------------------------------------------------
+    # -- resources ---------------------------------------------------------------------------------------------------
 
     def _create(self, kind: str, namespace: str, resource: Resource) -> None:
         metadata = resource["metadata"]

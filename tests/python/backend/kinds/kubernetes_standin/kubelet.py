@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PULLED, MISSING, BARE = "example.org/dtf:1", "example.org/missing:1", "example.org/bare:1"
-"""An image that is there, one that is not, and one without the package."""
+"""An image that exists, one that does not, and one without this package."""
 NODE_MILLICORES = 64_000
 LOOK_S = 0.05
 _numbers = iter(range(2, 250))

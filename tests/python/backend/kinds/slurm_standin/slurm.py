@@ -71,7 +71,7 @@ def squeue(*flags: str) -> int:
 
 
 def scancel(number: str, reason: str = "") -> int:
-    """Cancel a job. ``reason`` is written to the job's output, such as the one for a walltime that is over."""
+    """Cancel a job. ``reason``, for example an exceeded walltime, is written to the job's error output."""
     if reason:
         with open(there / f"{number}.err", "a") as file:
             print(

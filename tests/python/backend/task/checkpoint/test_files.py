@@ -1,4 +1,4 @@
-"""Checkpoints on disk: complete or not there, for their owner alone, and read as they were written."""
+"""Tests of checkpoint files: they appear atomically, only their owner can access them, and they are read unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert stored.state() == {"step": 7}
     size = sum(file.stat().st_size for file in path.iterdir() if file.name != "manifest.json")
     assert (stored.info.step, stored.info.epoch, stored.info.metric, stored.info.bytes) == (7, 1, 0.25, size)
-    for place in (path, path / "variables"):  # as TensorFlow's own tools read it
+    for place in (path, path / "variables"):  # readable with TensorFlow's own tools
         reader = tf.train.load_checkpoint(str(place))
         np.testing.assert_array_equal(reader.get_tensor("model/0/kernel"), ARRAYS["model/0/kernel"])
     assert tf.train.latest_checkpoint(str(path)) == str(path / "variables")
@@ -82,7 +82,7 @@ def test_a_step_that_is_written_again_is_replaced(tmp_path: Path) -> None:
 
 def test_what_was_to_be_replaced_is_put_back_if_its_writer_was_killed(tmp_path: Path) -> None:
     write(tmp_path).rename(tmp_path / ".replaced-7")
-    assert files.newest(tmp_path).manifest.step == 7  # it can be read before anybody writes
+    assert files.newest(tmp_path).manifest.step == 7  # readable even before the next write
     files.clean(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["7"]
     write(tmp_path, 8).rename(tmp_path / ".replaced-7")
@@ -178,7 +178,10 @@ def test_somebody_elses_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def write_for_ever(directory: Path) -> None:
-    """Steps 1, 2, 3, ... and now and then one again; a file says that it has begun."""
+    """Write checkpoints up to the next step that is a multiple of 3, then this step again and again.
+
+    The file ``begun`` is created once a checkpoint has been written.
+    """
     files.clean(directory)
     step = 1 + max([info.step for info in files.known(directory)], default=0)
     while True:

@@ -1,4 +1,4 @@
-"""Checkpoints in places that fsspec or TensorFlow reaches: complete or not there, where nothing can be renamed."""
+"""Tests of checkpoints at URLs that fsspec or TensorFlow supports: complete or absent, although nothing is renamed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jupyter_dtf.schema.checkpoint import FORMAT, Checkpoint, Manifest
 
 @pytest.fixture(params=["memory", "file", "ram"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """``ram`` is TensorFlow's, of which fsspec knows nothing."""
+    """Return a URL for checkpoints. Only TensorFlow supports ``ram``; fsspec does not."""
     where = tmp_path if request.param == "file" else uuid.uuid4().hex
     return f"{request.param}://{where}/runs"
 
@@ -77,7 +77,7 @@ def test_nothing_is_there_before_the_manifest_and_what_was_left_is_removed(
 
 
 def test_a_checkpoint_stays_until_another_of_its_step_is_complete(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after going back to an earlier checkpoint: whatever the upload fails at, the one before is there."""
+    """If a step is saved again after a return to an earlier one, a failed upload leaves its old checkpoint complete."""
     write(place, 7, 1.0)
     system = remote.opened(place)[0]
     real = type(system).put_file
@@ -94,7 +94,7 @@ def test_a_checkpoint_stays_until_another_of_its_step_is_complete(place: str, mo
                 sent.append(there)
                 real(self, here, there)
                 if len(sent) == at + 1:
-                    system.rm(there, recursive=False)  # it has not arrived
+                    system.rm(there, recursive=False)  # as if it had not been uploaded
                     raise ConnectionError("the link is down")
 
             with monkeypatch.context() as patch:
@@ -103,7 +103,7 @@ def test_a_checkpoint_stays_until_another_of_its_step_is_complete(place: str, mo
                     write(place, 7, 9.0)
             assert value() == value_before
             assert [info.step for info in remote.known(place)] == [7]
-        remote.clean(place)  # what these have left
+        remote.clean(place)  # what the failed uploads have left
         assert value() == value_before
         assert len(names(place)) == (files_of_one if round_ == 0 else 2)
         write(place, 7, 100.0)

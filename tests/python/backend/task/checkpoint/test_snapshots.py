@@ -1,4 +1,4 @@
-"""Snapshots of variables: what they held, in memory that is used again, and tensors in that memory."""
+"""Tests of snapshots of variables: copies in memory that is reused, and tensors that share this memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One checkpoint after the other beside the program: which are kept, and what is said when the disk refuses."""
+"""Tests of writing checkpoints in the background: which are kept, and what is reported when writing fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_dtf.schema.checkpoint import FORMAT, Checkpoint, CheckpointInfo, Ma
 
 
 class Written:
-    """A writer, and what it has said."""
+    """A writer, with its reports and warnings."""
 
     def __init__(self, directory: Path, policy: Checkpoint) -> None:
         self.told: list[tuple[int, list[int]]] = []

@@ -1,4 +1,4 @@
-"""Every value is in one cell of one round, whatever the lengths."""
+"""Tests of the division of arrays: every value is in one cell of one round, whatever the lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Float16 values are combined by TensorFlow, to the same bits as by NumPy."""
+"""Tests of combining float16 values with TensorFlow, which gives the same bits as NumPy."""
 
 from __future__ import annotations
 

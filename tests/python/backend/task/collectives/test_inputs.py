@@ -1,4 +1,4 @@
-"""What programs hand to collectives, and where they call them: it works, or is refused by name."""
+"""Tests of collectives with various inputs and in various contexts, which are supported or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .test_ops import enter
 
 
 def surfaces(ctx: FakeContext) -> list[Any]:
-    """The public functions, and Horovod's."""
+    """Return the two modules with collectives: the package's own, and its implementation of Horovod's."""
     enter(ctx, ["a"] * ctx.size)
     import jupyter_dtf.compat.horovod as hvd
 
@@ -104,7 +104,7 @@ def refused(ctx: FakeContext) -> None:
 
 
 def places(ctx: FakeContext) -> None:
-    """In branches, loops, other functions and Python called by TensorFlow, with gradients."""
+    """Check collectives and their gradients in branches, in loops, on slices, and in Python called by TensorFlow."""
     import tensorflow as tf
 
     size, rank = ctx.size, ctx.rank

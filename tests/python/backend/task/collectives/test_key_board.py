@@ -1,4 +1,4 @@
-"""The board that the first task of a run keeps."""
+"""Tests of the board for deadlock detection, which the first task of a run hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_dtf.backend.task.collectives.tcp.wires import Incoming, Peer
 
 
 class FakeLinks:
-    """The ends of one connection, from the task 1 to the task 0."""
+    """A stand-in for ``Links`` that has one end of a single connection from task 1 to task 0."""
 
     def __init__(self, rank: int, end: socket.socket) -> None:
         self.rank = rank

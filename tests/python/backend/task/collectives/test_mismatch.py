@@ -1,4 +1,4 @@
-"""Tasks that call different things: all get an error that names the calls, on every transport, and nobody waits."""
+"""Tests of mismatched calls: with every transport, all tasks raise an error that names the calls, and none hangs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULE = "All tasks must make the same collective calls in the same order, got "
 
 
 def said_by(call: Callable[[], Any]) -> str:
-    """What the call fails with."""
+    """Return the message of the error that the call raises."""
     import tensorflow as tf
 
     with pytest.raises((RuntimeError, tf.errors.FailedPreconditionError, tf.errors.UnknownError)) as caught:
@@ -27,7 +27,7 @@ def said_by(call: Callable[[], Any]) -> str:
 
 
 def different_calls(ops: Any, rank: int) -> dict[str, tuple[Callable[[], Any], str, str]]:
-    """What the last task calls another way than the others, with the words of both."""
+    """Return calls that the last task makes differently from the others, with parts of the descriptions of both."""
     import tensorflow as tf
 
     def either(a: Any, b: Any) -> Any:
@@ -77,7 +77,7 @@ def different_calls(ops: Any, rank: int) -> dict[str, tuple[Callable[[], Any], s
 
 @pytest.mark.parametrize("machines", ["aa", "aaa", "ab", "aab", "abca"])
 def test_in_memory_and_by_tcp(machines: str) -> None:
-    """Eagerly and in a function, again and again: after an error the next call is a call like any other."""
+    """Mismatched calls fail eagerly and in a function, repeatedly, and a matching call succeeds after each error."""
 
     def check(ctx: FakeContext) -> None:
         import tensorflow as tf
@@ -90,7 +90,7 @@ def test_in_memory_and_by_tcp(machines: str) -> None:
                 assert RULE in said, what
                 assert ours in said, (what, said)
                 assert theirs in said, (what, said)
-                if len(set(machines)) == 1:  # between machines only those of two of them are compared
+                if len(set(machines)) == 1:  # between machines, only the calls of two of them are compared
                     assert all(f"worker:{rank}" in said for rank in range(ctx.size)), (what, said)
             assert int(ops.allreduce(ctx.rank, "sum")) == sum(range(ctx.size))
 
@@ -117,7 +117,7 @@ def test_of_objects(machines: str) -> None:
 @pytest.mark.parametrize("machines", ["ab", "aab", "aba"])
 @pytest.mark.parametrize("what", ["type", "shape", "op"])
 def test_by_the_ring(what: str, machines: str) -> None:
-    """TensorFlow's collectives cannot go on in a process in which one has failed: one each."""
+    """All tasks get the error. Each mismatch has its own processes: TensorFlow's collectives stay broken afterwards."""
 
     def check(ctx: FakeContext) -> str:
         import tensorflow as tf
@@ -137,7 +137,7 @@ def test_by_the_ring(what: str, machines: str) -> None:
 
 @pytest.mark.parametrize(("machines", "by"), [("aaa", "tcp"), ("abc", "tcp"), ("abb", "tcp"), ("abc", "ring")])
 def test_different_process_sets(machines: str, by: str) -> None:
-    """Two tasks wait for each other, each in another set; the third waits for both."""
+    """All tasks get an error if two of them wait for each other in different sets, and the third waits for both."""
 
     def check(ctx: FakeContext) -> str:
         ctx.between_machines = by
@@ -167,7 +167,7 @@ def test_a_task_that_comes_after_the_others_have_ended_gets_the_same_error() -> 
 
 @pytest.mark.parametrize("by", ["tcp", "ring"])
 def test_a_length_that_is_known_late(by: str) -> None:
-    """A function traced once for any length: what is compared, and what travels, has the lengths of the run."""
+    """In a function that was traced once for any length, the actual lengths are compared and sent."""
 
     def check(ctx: FakeContext) -> str:
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What programs call: values, types, sparse tensors, and gradients held against the mathematics."""
+"""Tests of the collectives that programs call: values, types, sparse tensors, and gradients compared with formulas."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ from ..gang import FakeContext, run_gang
 
 
 def enter(ctx: FakeContext, machines: list[str]) -> Any:
-    """Make the process a task of tasks on those machines; returns the collectives."""
+    """Make this process one of the tasks on those machines. Return the module of the collectives."""
     from jupyter_dtf.backend.task import context
     from jupyter_dtf.backend.task.collectives import ops
 
     ctx.machines = machines
     context.set_current(cast(Any, ctx))
-    ops.barrier()  # the first thing TensorFlow does
+    ops.barrier()  # before TensorFlow does anything else
     return ops
 
 
 def both_ways(function: Any) -> list[Any]:
-    """The function, and the same as a graph."""
+    """Return the function itself, and the function as a ``tf.function``."""
     import tensorflow as tf
 
     return [function, tf.function(function, autograph=False)]
 
 
 def gradient_of(function: Any, x: Any, weights: Any) -> Any:
-    """Of this task's loss, the sum of the function's values times the weights, with respect to ``x``."""
+    """Return ``function(x)``, and the gradient of this task's loss with respect to ``x``.
+
+    The loss is the sum of the function's values times ``weights``. Eager and traced results must be equal.
+    """
     import tensorflow as tf
 
     def value_and_gradient(x: Any, weights: Any) -> Any:
@@ -96,7 +99,7 @@ def reductions(ctx: FakeContext, ops: Any) -> None:
 
 
 def sparse(ctx: FakeContext, ops: Any) -> None:
-    """IndexedSlices, of different length on each task, stay sparse: as many slices as the tasks had together."""
+    """Check that IndexedSlices, of different length on each task, stay sparse, with the slices of all tasks."""
     import tensorflow as tf
 
     rows = tf.range(ctx.rank + 1)
@@ -136,7 +139,8 @@ def exchanges(ctx: FakeContext, ops: Any) -> None:
     assert found.tolist() == [root, root]
     assert gradient.tolist() == ([size, sum(range(size))] if rank == root else [0, 0])
 
-    # Task r sends r + 1 rows to each; weights that tell sender, receiver and row apart come back to where they are due.
+    # Task r sends r + 1 rows to each task. The weights differ by sender, receiver and row, so the gradient shows
+    # whether each of them returns to the row that it belongs to.
     own = np.arange(size * (rank + 1), dtype="float32")[:, None] + 100 * rank
     splits = [rank + 1] * size
     rows = np.concatenate([np.arange(sender + 1) + rank * (sender + 1) + 100 * sender for sender in range(size)])
@@ -206,7 +210,7 @@ def test_values_and_gradients_by_the_ring() -> None:
 
 
 def test_a_function_runs_collectives_in_the_order_of_the_program() -> None:
-    """Also those of nested functions, branches and loops, and where nothing else makes them wait for each other."""
+    """This includes collectives in nested functions, branches and loops, and those without data dependencies."""
 
     def check(ctx: FakeContext) -> None:
         import tensorflow as tf
@@ -247,7 +251,7 @@ def test_a_function_runs_collectives_in_the_order_of_the_program() -> None:
 
 
 def test_a_nested_function_keeps_its_place_although_its_input_is_late() -> None:
-    """What is ready first on one task is late on the other: the nested call, or the collective after it."""
+    """The order holds although on one task the nested call's input is late, and on the other that of the next call."""
 
     def check(ctx: FakeContext) -> None:
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""How arrays are cut up to go round a ring."""
+"""Tests of the division of arrays into chunks and pieces for a ring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a reducer, for every transport."""
+"""Tests of the contract of reducers, with every transport."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def contract_of_types(reducer: Any) -> None:
 
 
 def contract_of_shapes(reducer: Any) -> None:
-    """What differs in length, both short and longer than a round of the shared memory holds."""
+    """Check data whose length differs between tasks, both short and longer than a round of the shared memory holds."""
     import tensorflow as tf
 
     for scale in (1, 300_000):
@@ -66,7 +66,7 @@ def contract_of_shapes(reducer: Any) -> None:
     assert np.signbit(reducer.gather(np.array([-0.0]))[0][0])
 
     def exchanged(t: Any) -> Any:
-        splits = tf.range(reducer.size, dtype=tf.int64) + reducer.rank  # so many rows to each rank
+        splits = tf.range(reducer.size, dtype=tf.int64) + reducer.rank  # the number of rows for each rank
         return reducer.exchange_rows(t, splits, "exchange")
 
     length = sum(to + reducer.rank for to in range(reducer.size))
@@ -174,7 +174,7 @@ def test_waiting_for_a_task_that_is_gone_is_an_error(how: str) -> None:
 
 
 def test_tasks_begin_anew_after_a_failure() -> None:
-    """Those that wait get an error; what was traced before works again when all have begun anew."""
+    """Waiting tasks get an error, and functions traced earlier work again after all tasks have called ``renew``."""
 
     def program(ctx: FakeContext) -> Any:
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""The barrier of a machine's tasks, where one comes and leaves between two looks of another."""
+"""Tests of the barrier of a machine's tasks if one of them leaves between two checks of a waiting task."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def pair(tmp_path: Path) -> list[Meeting]:
 
 
 def leave_at_look(monkeypatch: pytest.MonkeyPatch, other: Meeting, *, comes: bool) -> None:
-    """While the first looks whether the other is alive, the other comes, or not, and leaves as failed."""
+    """Make the other task leave as failed while the first checks whether it is alive, after arriving if ``comes``."""
 
     def alive(pid: int) -> bool:
         if comes:

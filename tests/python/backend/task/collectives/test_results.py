@@ -1,4 +1,4 @@
-"""Memory of results is used again, but never while anybody refers to it."""
+"""Tests of the memory of results, which is reused, but never while anything refers to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task that is slow is waited for: nobody takes it for one that waits for the others in turn."""
+"""Tests of slow tasks: the others wait for them, and do not mistake them for tasks in a deadlock."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .... import patience
 from ..gang import FakeContext, run_gang
 
 LOOKS = 4
-"""After which a task that waits has said again, and again, that it does."""
+"""The number of checks after which a waiting task has reported its wait repeatedly."""
 
 
 def looks_are_counted(ctx: FakeContext) -> None:
-    """Leave a file when this task has looked so often in one wait."""
+    """Make this task create a file when it has checked the board ``LOOKS`` times in one wait."""
     real = Lookout.look
 
     def look(self: Lookout, wait: Wait, **options: Any) -> str:
@@ -40,7 +40,7 @@ def until_all_look(directory: Path, ranks: list[int]) -> None:
 
 
 def test_one_that_begins_late() -> None:
-    """Two on one machine wait, one in its memory and one for the network; the third comes when both have looked."""
+    """The sum succeeds if a task begins late, while two on another machine wait, in its memory and for the network."""
 
     def program(ctx: FakeContext) -> float:
         ctx.machines = list("aab")
@@ -57,7 +57,7 @@ def test_one_that_begins_late() -> None:
 
 @pytest.mark.parametrize("machines", ["aaa", "aba", "abc"])
 def test_one_that_comes_when_the_others_know_that_their_calls_differ(machines: str) -> None:
-    """All three hear it, and the next call is a call like any other: nobody has given up meanwhile."""
+    """All three tasks get the error, and the next call succeeds: no task has given up in the meantime."""
 
     def program(ctx: FakeContext) -> float:
         ctx.machines = list(machines)
@@ -75,7 +75,10 @@ def test_one_that_comes_when_the_others_know_that_their_calls_differ(machines: s
 
 
 def test_one_that_tells_its_machine_late() -> None:
-    """The first of a machine has what the network brought. The others wait, here for it, there in the next sum."""
+    """Sums succeed if the first task of a machine is late in passing on what it has received over the network.
+
+    Meanwhile, the other task on its machine waits for it, and the task on the other machine waits in the next sum.
+    """
 
     def program(ctx: FakeContext) -> float:
         ctx.machines = list("aab")
@@ -103,7 +106,7 @@ def _late(work: Callable[..., Any], directory: Path) -> Callable[..., Any]:
 
 
 def test_tasks_that_have_failed_count_anew() -> None:
-    """One has been in more sums than the others when they begin anew, and is waited for like the others."""
+    """After ``renew``, sums succeed although one task has been in more sums than the others, and another is late."""
 
     def program(ctx: FakeContext) -> float:
         ctx.machines = list("aab")

@@ -1,4 +1,4 @@
-"""A collective that waits says once for whom."""
+"""Tests of reports of stalled collectives: each stall is reported once, with the names of the missing tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..gang import FakeContext, run_gang
 
 
 def appeared(path: Path) -> bool:
-    """Whether there is such a file, before the gang would be given up."""
+    """Wait for a file for at most ``patience.LIMIT_S`` seconds. Return whether it exists."""
     end = time.monotonic() + patience.LIMIT_S
     while not path.exists() and time.monotonic() < end:
         time.sleep(patience.LOOK_EVERY_S)
@@ -68,7 +68,10 @@ def test_the_time_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_task_that_goes_on_meanwhile_calls_next_is_not_held_against_the_others() -> None:
-    """It reads how many collectives were begun, and then what the last one is: the task may be in the next by then."""
+    """The watching thread never pairs the number of one collective with the call of the next.
+
+    It reads the number of collectives that have begun and then the last call, and the task may have gone on in between.
+    """
 
     def program(ctx: FakeContext) -> list[tuple[int, str]]:
         from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What is particular to exchanges by TCP: who is let in, what is said of who has gone, and links that are cut."""
+"""Tests specific to collectives over TCP: authentication, errors about lost tasks, and interrupted links."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..gang import FakeContext, run_gang
 SECRET, ANOTHER = b"\x01" * 32, b"\x02" * 32
 TASKS = ["worker:0", "worker:1"]
 REFUSED = "(?i)certificate|alert|reset by peer|was closed|broken pipe|EOF"
-"""What who is turned away sees, depending on how far it has come."""
+"""A pattern of the errors that a rejected peer gets, depending on how far its handshake has come."""
 
 
 def free_addresses(count: int) -> list[str]:
@@ -38,7 +38,7 @@ def free_addresses(count: int) -> list[str]:
 
 @pytest.fixture(params=["1", "0"], ids=["encrypted", "plain"])
 def pair(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Links, Links, list[str]]]:
-    """Two tasks of one run, and who was turned away by the first."""
+    """Yield the links of two tasks of one run, and the list of hosts from which they have rejected connections."""
     monkeypatch.setenv("DTF_ENCRYPT", request.param)
     addresses = free_addresses(2)
     refused: list[str] = []
@@ -97,7 +97,7 @@ def test_only_the_address_of_the_cluster_is_listened_at(pair: tuple[Links, Links
 
 
 def test_a_task_of_another_run_is_turned_away(pair: tuple[Links, Links, list[str]]) -> None:
-    """By either side: it does not get in, and does not take what it finds for a task of its own."""
+    """Tasks of different runs reject each other, whichever of them connects to the other."""
     first, _, refused = pair
     stranger = Links(1, TASKS, [address_of(first), free_addresses(1)[0]], ANOTHER)
     with pytest.raises(OSError, match=REFUSED):
@@ -112,7 +112,7 @@ def test_a_task_of_another_run_is_turned_away(pair: tuple[Links, Links, list[str
     outgoing, incoming = joined(pair)
     outgoing.close()
     incoming.close()
-    assert refused == ["127.0.0.1"]  # said once
+    assert refused == ["127.0.0.1"]  # reported once
 
 
 def address_of(links: Links) -> str:
@@ -131,7 +131,7 @@ STRANGERS: dict[str, Callable[[socket.socket], None]] = {
 def test_rubbish_is_turned_away(pair: tuple[Links, Links, list[str]], what: str) -> None:
     first, _, refused = pair
     with socket.create_connection(first.listens_at[:2]) as stranger:
-        with contextlib.suppress(OSError):  # it has been closed already
+        with contextlib.suppress(OSError):  # the connection has been closed already
             STRANGERS[what](stranger)
         patience.until(lambda: refused == ["127.0.0.1"], "word of a stranger")
     outgoing, incoming = joined(pair)
@@ -140,7 +140,7 @@ def test_rubbish_is_turned_away(pair: tuple[Links, Links, list[str]], what: str)
 
 
 def greet(context: ssl.SSLContext, plain: socket.socket) -> None:
-    """Raises OSError where nobody answers."""
+    """Connect with TLS and send the beginning of a greeting. Raises OSError if there is no answer."""
     with context.wrap_socket(plain) as connected:
         connected.sendall(b"dtf1")
         if not connected.recv(1):
@@ -148,7 +148,7 @@ def greet(context: ssl.SSLContext, plain: socket.socket) -> None:
 
 
 def test_without_the_certificate_tls_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that trusts anybody and shows nothing, or a certificate of its own."""
+    """A TLS client that trusts any server is rejected if it has no certificate, or one from another secret."""
     refused: list[str] = []
     addresses = free_addresses(2)
     links = Links(0, TASKS, addresses, SECRET, refused.append)
@@ -171,7 +171,7 @@ def test_who_says_nothing_keeps_nobody_out(pair: tuple[Links, Links, list[str]])
             outgoing, incoming = joined(pair, f"g{number}")
             outgoing.close()
             incoming.close()
-        # Those that have been at it longest have made room.
+        # The oldest silent connection was closed to make room.
         patience.until(lambda: refused == ["127.0.0.1"], "word of a stranger")
     finally:
         for each in silent:
@@ -204,7 +204,7 @@ def sum_for_ever(reducer: Any) -> None:
 @pytest.mark.parametrize("machines", ["ab", "aab", "abc"])
 @pytest.mark.parametrize("how", ["closed", "failed", "died"])
 def test_waiting_for_a_task_that_is_gone_is_an_error(how: str, machines: str) -> None:
-    """All are told at once, and by name."""
+    """All waiting tasks raise an error that names the task that is gone."""
 
     def program(ctx: FakeContext) -> Any:
         from jupyter_dtf.backend.task.collectives import make_reducer
@@ -213,7 +213,7 @@ def test_waiting_for_a_task_that_is_gone_is_an_error(how: str, machines: str) ->
         reducer = make_reducer("auto", ctx)
         reducer.sum(np.ones(3))
         if ctx.rank == ctx.size - 1:
-            reducer.sum(np.ones(1_000_000))  # which ends when all others are at sums for ever
+            reducer.sum(np.ones(1_000_000))  # returns once all other tasks are in ``sum_for_ever``
             if how == "died":
                 os._exit(1)
             reducer.close(failed=how == "failed")
@@ -230,7 +230,7 @@ def test_waiting_for_a_task_that_is_gone_is_an_error(how: str, machines: str) ->
 
 @pytest.mark.parametrize("machines", ["ab", "aab"])
 def test_tasks_begin_anew_after_a_failure(machines: str) -> None:
-    """What was traced before works again when all have begun anew."""
+    """Functions traced earlier work again after all tasks have called ``renew``."""
 
     def program(ctx: FakeContext) -> None:
         import tensorflow as tf
@@ -310,7 +310,7 @@ ADDRESSES = ("198.18.92.1", "198.18.92.2")
 
 @pytest.fixture
 def namespaces() -> Iterator[tuple[str, str]]:
-    """Two machines joined by a link."""
+    """Yield the names of two network namespaces that are connected by a link, and represent two machines."""
     ip = shutil.which("ip")
     if os.getuid() != 0 or ip is None:
         lacking.skip("only root can make network namespaces, with the program ip")
@@ -335,7 +335,7 @@ def namespaces() -> Iterator[tuple[str, str]]:
 
 
 def in_namespace(ctx: FakeContext, names: tuple[str, str]) -> None:
-    """Have this thread, and those that it starts, on the task's machine."""
+    """Move this thread, and those that it starts, to the network namespace of the task's machine."""
     with open(f"/run/netns/{names[ctx.rank]}") as namespace:
         if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0x40000000):
             raise OSError(ctypes.get_errno(), "setns")
@@ -357,7 +357,7 @@ def test_a_link_that_is_cut_for_a_while_costs_nothing(namespaces: tuple[str, str
         for step in range(4):
             if step == 2 and ctx.rank == 0:
                 set_link(namespaces[0], "down")
-                threading.Timer(2.0, set_link, [namespaces[0], "up"]).start()  # as long as it is cut
+                threading.Timer(2.0, set_link, [namespaces[0], "up"]).start()  # until then, the link is down
             totals.append(float(reducer.sum(np.full(2_000_000, step, "float32"))[-1]))
         reducer.close()
         return totals

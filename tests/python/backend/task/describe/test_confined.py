@@ -1,4 +1,4 @@
-"""What a confined process can still do. Each try is in a process of its own, which ends with it."""
+"""Tests of what a confined process can still do, in a separate process."""
 
 from __future__ import annotations
 

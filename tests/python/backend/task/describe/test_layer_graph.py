@@ -1,4 +1,4 @@
-"""The graph of layers, of models made in every way that Keras knows."""
+"""Tests of the graph of layers of every kind of Keras model: sequential, functional, nested and subclassed."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class OfPairs(keras.Model):
 
 
 def test_inputs_of_a_subclassed_model_are_named_as_its_argument() -> None:
-    """What it is to be given it does not say."""
+    """Their dtype is empty, because a subclassed model does not declare it."""
     assert inputs(describe(Subclassed(), input_shapes=(None, 5))) == [("tokens", [1, 5], "", ["embed"])]
     assert inputs(describe(OfPairs(), input_shapes=[(None, 5), (None, 3)])) == [
         ("pair[0]", [1, 5], "", ["one"]),

@@ -1,4 +1,4 @@
-"""SavedModels, as Keras exports them."""
+"""Tests of the graph of layers of SavedModels that Keras has exported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_dtf.backend.task.describe.layer_graph import describe
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.subprocess_jobs.describe_file import describe_file
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's, when it saves
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # from Keras, when saving
 
 
 def digits() -> Any:
@@ -41,7 +41,7 @@ def test_layers_are_those_of_the_model_that_was_exported(tmp_path: Path) -> None
 
 
 def test_layers_with_layers_and_loops_in_them(tmp_path: Path) -> None:
-    keras.utils.clear_session()  # names are counted on from those of other tests
+    keras.utils.clear_session()  # otherwise, names would be numbered after those of other tests
     tokens = keras.Input((5,), dtype="int32")
     embedded = keras.layers.Embedding(20, 8)(tokens)
     attended = keras.layers.MultiHeadAttention(2, 4, name="attention")(embedded, embedded)

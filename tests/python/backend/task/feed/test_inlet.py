@@ -1,4 +1,4 @@
-"""A task's inlet, fed by threads and by processes that die."""
+"""Tests of a task's inlet, fed by threads and by processes that are killed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_items_come_in_order_with_arrays_and_then_the_end(inlet: Inlet, tmp_path
         for n in range(10):
             item = inlet.get("input")
             assert item["n"] == n
-            item["x"] += 1  # it is the reader's own
+            item["x"] += 1  # the array belongs to the reader
             np.testing.assert_array_equal(item["x"], np.full((100, 4), n + 1, "float32"))
         with pytest.raises(EOFError):
             inlet.get("input")

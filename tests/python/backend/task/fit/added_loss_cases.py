@@ -38,7 +38,7 @@ def _masked() -> Any:
 
 
 def _nested() -> Any:
-    """A loss that is added by a layer two models deep inside the model."""
+    """Return a model in which a layer adds a loss two models deep inside the model."""
     import keras
 
     class Added(keras.layers.Layer):
@@ -61,8 +61,8 @@ def _nested() -> Any:
 
 
 def _remembering() -> Any:
-    """The tensors that a call has left in attributes of layers and of the model are used in the loss, and after the
-    update.
+    """Return a model whose loss uses tensors that a call has left in attributes of layers and of the model. They are
+    used after the update, too.
     """
     import keras
 

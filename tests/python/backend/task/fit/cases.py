@@ -99,7 +99,7 @@ def _several_data() -> dict[str, Any]:
 
 
 def _partly_weighted(examples: int = 50) -> dict[str, Any]:
-    """Sample weights for one of two outputs."""
+    """Return data with sample weights for one of two outputs."""
     x, y = digits(examples)
     weights = np.linspace(0.1, 2.0, examples).astype("float32")
     inputs, targets = {"a": x, "b": x[:, :2]}, {"kind": y, "size": x[:, :1] * 2}
@@ -219,8 +219,8 @@ def _sequence_data(**more: Any) -> dict[str, Any]:
 
 
 def _told_besides() -> Any:
-    """A model that reports the mean over the last batch in addition to its metrics. One of the metrics creates its own
-    variables.
+    """Return a model that reports the mean over the last batch in addition to its metrics. One of the metrics creates
+    its own variables.
     """
     import keras
     import tensorflow as tf

@@ -20,7 +20,7 @@ def own(kind: str) -> Any:
     from keras import ops
 
     class Counting(keras.optimizers.SGD):
-        """Keeps a variable that is not a slot of any weight."""
+        """An optimizer that keeps a variable that is not a slot of any weight."""
 
         def build(self, variables: Any) -> None:
             super().build(variables)
@@ -31,14 +31,14 @@ def own(kind: str) -> Any:
             super().update_step(gradient, variable, learning_rate / self.updates)
 
     class Normed(keras.optimizers.SGD):
-        """Uses all gradients together, in ``apply``."""
+        """An optimizer that uses all gradients together, in ``apply``."""
 
         def apply(self, grads: Any, trainable_variables: Any = None) -> None:
             norm = ops.sqrt(sum(ops.sum(ops.square(g)) for g in grads))
             super().apply([g / (norm + 0.1) for g in grads], trainable_variables)
 
     class Pairs(keras.optimizers.Adam):
-        """Uses all gradients together, in ``apply_gradients``."""
+        """An optimizer that uses all gradients together, in ``apply_gradients``."""
 
         def apply_gradients(self, grads_and_vars: Any) -> Any:
             pairs = list(grads_and_vars)
@@ -46,7 +46,7 @@ def own(kind: str) -> Any:
             return super().apply_gradients([(g / (norm + 0.1), v) for g, v in pairs])
 
     class Backend(keras.optimizers.SGD):
-        """Changes a variable once per update."""
+        """An optimizer that changes a variable once per update."""
 
         def build(self, variables: Any) -> None:
             super().build(variables)
@@ -57,7 +57,7 @@ def own(kind: str) -> Any:
             super()._backend_update_step(grads, trainable_variables, learning_rate * self.product.value)
 
     class Forgetful(keras.optimizers.SGD):
-        """Leaves an argument out of its configuration."""
+        """An optimizer that leaves an argument out of its configuration."""
 
         def __init__(self, *args: Any, factor: float = 1.0, **arguments: Any) -> None:
             super().__init__(*args, **arguments)
@@ -67,7 +67,7 @@ def own(kind: str) -> Any:
             super().update_step(gradient, variable, learning_rate * self.factor)
 
     class Simple(keras.optimizers.Optimizer):
-        """As in Keras's documentation: slots, and an update rule for a single variable."""
+        """An optimizer as in Keras's documentation, with slots and an update rule for a single variable."""
 
         def build(self, variables: Any) -> None:
             super().build(variables)

@@ -26,8 +26,8 @@ def _spectral(**compiled: Any) -> Any:
 
 
 def decaying(by_example: bool = False, **compiled: Any) -> Any:
-    """A layer shrinks its weights in its call, and ``train_step`` shrinks all weights after the update. Both happen
-    once per step.
+    """Return a model in which a layer shrinks its weights in its call, and ``train_step`` shrinks all weights after the
+    update. Both happen once per step.
     """
     import keras
 
@@ -67,7 +67,7 @@ def _stopping() -> list[Any]:
 
 
 def _penalized() -> Any:
-    """A loss on the outputs of a layer, multiplied by a weight that is not trained."""
+    """Return a model with a loss on the outputs of a layer, multiplied by a weight that is not trained."""
     import keras
 
     class Penalty(keras.layers.Layer):
@@ -85,7 +85,7 @@ def _penalized() -> Any:
 
 
 def _rising() -> list[Any]:
-    """The penalty increases with each batch."""
+    """Return a callback that increases the penalty with each batch."""
     import keras
 
     class Rising(keras.callbacks.Callback):
@@ -96,7 +96,7 @@ def _rising() -> list[Any]:
 
 
 def _clipping() -> list[Any]:
-    """After each batch, a kernel is clipped and the penalty increases."""
+    """Return a callback that clips a kernel and increases the penalty after each batch."""
     import keras
 
     def clip(batch: int, logs: Any) -> None:

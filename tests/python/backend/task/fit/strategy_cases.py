@@ -28,12 +28,12 @@ def _data(examples: int = 50, batch: int = 12, epochs: int = 2, **more: Any) -> 
 
 
 def _of_magnitude(size: float) -> Any:
-    """A model with gradients of about this size, and with updates of the weights that do not depend on it."""
+    """Return a model with gradients of about this size, and with updates of the weights that do not depend on it."""
     return dense(_optimizer("SGD", learning_rate=0.2 / size), loss_weights=[size])
 
 
 def words(optimizer: Any) -> Any:
-    """An embedding of 9 words, for sentences of 5 words, in which words occur repeatedly."""
+    """Return a model with an embedding of 9 words, for sentences of 5 words, in which words occur repeatedly."""
     import keras
 
     model = keras.Sequential(
@@ -56,7 +56,7 @@ def sentences(batch: int = 8) -> dict[str, Any]:
 def placed_words(
     optimizer: Any, positions: str = "arange", length: int | None = 5, tied: bool = False, **compiled: Any
 ) -> Any:
-    """Words and their positions in the sentence. Positions are looked up once per batch, or as ``positions`` says."""
+    """Return a model of words and their positions, which are looked up once per batch, or as ``positions`` says."""
     import keras
     from keras import ops
 
@@ -148,7 +148,7 @@ def _scheduler(rate: Callable[[int], float]) -> list[Any]:
 
 
 def _decay(tasks: int = 0, steps: float = 1.0) -> Any:
-    """SGD with a schedule. If ``tasks`` is not 0, the schedule is scaled for this number of tasks."""
+    """Return a model with SGD and a schedule. If ``tasks`` is not 0, it is scaled for this number of tasks."""
     import keras
     import tensorflow as tf
 

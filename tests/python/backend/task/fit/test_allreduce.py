@@ -1,4 +1,4 @@
-"""The fields of ``dtf.AllReduce``, and a scaled learning rate, on real processes."""
+"""Tests of the fields of ``dtf.AllReduce``, and of a scaled learning rate, with real processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_tasks_do_what_one_process_does(name: str, size: int, trained: Trained) 
 
 @pytest.mark.parametrize("name", ["everything at once", "bf16"])
 def test_the_ring_does_the_same(name: str, trained: Trained) -> None:
-    results = run_gang(2, distributed({name: STRATEGY_CASES[name]}, "ring"))  # set up once in the life of a process
+    results = run_gang(2, distributed({name: STRATEGY_CASES[name]}, "ring"))  # can be set up only once per process
     compare(STRATEGY_CASES[name], trained(name, 2)[0], results[0][name])
 
 
@@ -78,7 +78,7 @@ def test_the_optimizer_of_an_embedding_gets_rows_or_the_table(sparse: str) -> No
 
 
 def test_a_step_is_traced_once() -> None:
-    """Tracing is most of the time that a small model's first step takes."""
+    """Tracing takes most of the time of a small model's first step."""
 
     def program(ctx: FakeContext) -> int:
         import keras
@@ -97,7 +97,7 @@ def test_a_step_is_traced_once() -> None:
 
 
 def test_passes_over_datasets_of_unknown_length_end_with_the_data() -> None:
-    """Batches of 3 examples: 5 of them on rank 0, 3 on rank 1, two passes a step."""
+    """With 5 and 3 batches of 3 examples on two tasks, and two passes per step, each example is used once per epoch."""
     lengths = (5, 3)
 
     def batches(rank: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Whose code a callback runs for each batch."""
+"""Tests of finding the modules whose code a callback runs for each batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Ends(keras.callbacks.Callback):
 
 
 class Callback(keras.callbacks.Callback):
-    """A name that Keras's own has, too."""
+    """A callback with the same class name as Keras's own base class."""
 
     def on_batch_end(self, batch: int, logs: object = None) -> None: ...
 

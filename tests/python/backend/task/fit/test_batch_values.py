@@ -1,4 +1,4 @@
-"""What is reported of each batch and each epoch, under every strategy, beside what Keras's own logs are."""
+"""Tests of the values reported for batches and epochs, with every strategy, compared with Keras's own logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLES, BATCH = 50, 12
 
 
 def model(metrics: Any = ("accuracy", "mae"), rate: float = 0.0, **compiled: Any) -> Any:
-    """With a rate of 0 a batch has the same loss whenever and wherever it is computed."""
+    """Return a model. With a rate of 0, a batch has the same loss whenever and wherever it is computed."""
     import keras
 
     keras.utils.set_random_seed(3)
@@ -41,7 +41,7 @@ def reported(points: list[tuple[float, dict[str, float]]], metric: str) -> dict[
 
 
 def of_batches(own: Any, size: int) -> dict[str, list[float]]:
-    """What the batches are by themselves, in one process."""
+    """Return the loss and metrics of each batch of ``size`` examples by itself, computed in one process."""
     x, y = data()
     found: dict[str, list[float]] = {}
     for start in range(0, EXAMPLES, size):
@@ -74,13 +74,13 @@ def test_a_batch_has_its_own_loss_and_an_epoch_keras_s(strategy: Any) -> None:
     results = run_gang(2 + servers, program, servers=servers)
     points, epochs, history, alone = results[0]
     for metric in ("loss", "accuracy", "mae"):
-        # The batch's loss is the mean of its parts, by their examples; a task without an example says nothing.
+        # A batch's loss is the mean of its parts' losses, weighted by their numbers of examples.
         tasks = [reported(task[0], metric) for task in results[: 2 if not isinstance(strategy, InGraph) else 1]]
         shares = 1 if isinstance(strategy, InGraph) else 2
         for number in range(5):
             size = min(BATCH, EXAMPLES - number * BATCH)
             parts = [size * (rank + 1) // shares - size * rank // shares for rank in range(shares)]
-            for step in (number + 1, number + 6):  # the second epoch is the first again: no jump, nothing left of it
+            for step in (number + 1, number + 6):  # the second epoch repeats the first: nothing is carried over
                 mean = sum(task[step] * part for task, part in zip(tasks, parts, strict=True)) / size
                 np.testing.assert_allclose(mean, alone[metric][number], rtol=2e-5, err_msg=f"{metric} {step}")
         ends = reported(points, f"epoch_{metric}")
@@ -109,7 +109,7 @@ def test_a_pipeline_reports_the_same() -> None:
 
 
 def test_what_a_batch_has_no_value_of_is_called_running() -> None:
-    """And what a train_step gives back beside its metrics is the step's own already."""
+    """Metrics that have no value for a single batch are named ``running_...``; other results are those of the batch."""
 
     def program(ctx: FakeContext) -> Any:
         import keras
@@ -162,7 +162,7 @@ def test_what_a_batch_has_no_value_of_is_called_running() -> None:
 
 
 def own_step() -> Any:
-    """A model whose train_step also returns what is no metric: the mean of the batch's outputs."""
+    """Return a model whose ``train_step`` also returns a value that is no metric: the mean of the batch's outputs."""
     import keras
 
     class Own(keras.Model):
@@ -193,7 +193,7 @@ HEARD: dict[str, Any] = {
 
 @pytest.mark.parametrize("strategy", [AllReduce(), ParameterServer(sync=True)], ids=["allreduce", "ps"])
 def test_callbacks_get_the_logs_of_all_tasks(strategy: Any) -> None:
-    """Which are means over the epoch so far, as in Keras. One task has no example of the last batch."""
+    """The logs are means over the epoch so far, as in Keras. One task has no example of the last batch."""
 
     def program(ctx: FakeContext) -> Any:
         import keras
@@ -238,7 +238,7 @@ def test_nan_ends_a_fit_with_keras_s_own_callback_and_stays_a_value_of_its_batch
 
     results = run_gang(2, program)
     losses = [reported(points, "loss") for points, _ in results]
-    # It was the first task's; the others know after the next exchange that the run is to end.
+    # The first task had the NaN; both tasks learn in the next exchange that training must end.
     assert [[step for step, value in loss.items() if np.isnan(value)] for loss in losses] == [[4, 5], [5]]
     assert all(list(loss) == [1, 2, 3, 4, 5] for loss in losses)
     assert np.isnan(results[0][1]["loss"]).all() and len(results[0][1]["loss"]) == 1

@@ -43,7 +43,7 @@ def model(seed: int = 3) -> Any:
 
 
 def kinds() -> dict[str, Callable[[Any], list[Any]]]:
-    """By name what makes the callbacks of a model."""
+    """Return functions that create a model's callbacks, by name."""
     import keras
 
     class Holds(keras.callbacks.Callback):
@@ -107,7 +107,7 @@ def kinds() -> dict[str, Callable[[Any], list[Any]]]:
 
 
 def train(ctx: FakeContext, name: str, strategy: Strategy, seed: int = 3, **arguments: Any) -> Any:
-    """What the client, which is the first task, and then this task do: the model and its callbacks on the first."""
+    """Do what the client (the first task) and then this task does. Return the model and its callbacks on the chief."""
     from jupyter_dtf.client.fit import prepare
 
     job: Any = None
@@ -185,7 +185,7 @@ def test_they_act_on_what_is_trained(strategy: str, expected: dict[str, Any]) ->
 
 
 def test_they_act_on_it_after_a_checkpoint(expected: dict[str, Any]) -> None:
-    """A checkpoint has what callbacks hold, which must not bring a model of its own."""
+    """A checkpoint contains the callbacks' attributes, which must not contain another copy of the model."""
 
     def program(ctx: FakeContext) -> Any:
         found = {}

@@ -1,4 +1,4 @@
-"""Training that goes on from a checkpoint against the same training without an interruption: equal after every step."""
+"""Tests that training resumed from a checkpoint equals the same training without an interruption, after every step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLACED = {
     for layer in layers
 }
 WITHIN, BETWEEN = 8, 10
-"""Steps of which there are checkpoints: the third of the second epoch, and the last of it."""
+"""Steps with checkpoints: the third and the last step of the second epoch."""
 
 
 def model(seed: int, units: int = 8, optimizer: str = "adam", steps_per_execution: int = 1) -> Any:
@@ -53,7 +53,7 @@ def callbacks() -> list[Any]:
     import keras
 
     class Recorder(keras.callbacks.Callback):
-        """Keeps the weights after every step, and changes the rate at random."""
+        """A callback that keeps the weights after every step, and changes the learning rate at random."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -64,7 +64,7 @@ def callbacks() -> list[Any]:
             self.model.optimizer.learning_rate = 0.01 * (0.5 + random.random() + np.random.rand())
 
     class Shrinking(keras.callbacks.Callback):
-        """Changes a trained weight when an epoch begins, and counts the epochs."""
+        """A callback that changes a trained weight when an epoch begins, and counts the epochs."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -81,7 +81,7 @@ def callbacks() -> list[Any]:
 
 @dataclasses.dataclass
 class Done:
-    """What a training left behind. ``steps``: the batch of each in its epoch, and the weights after it."""
+    """The results of a training run. ``steps``: for each step, its batch in the epoch, and the weights after it."""
 
     steps: list[tuple[int, list[Any]]]
     history: dict[str, list[float]]
@@ -97,7 +97,7 @@ class Done:
 
 
 def train(ctx: FakeContext, name: str, source: Callable[[], Any], seed: int, **arguments: Any) -> Done | None:
-    """What the client and then this task do; None but on the chief."""
+    """Do what the client and then this task does. Return the results on the chief, None on the other tasks."""
     from jupyter_dtf.client.fit import prepare
 
     random.seed(seed)  # one client draws the job's seed for all tasks
@@ -131,9 +131,9 @@ def train(ctx: FakeContext, name: str, source: Callable[[], Any], seed: int, **a
 
 
 def assert_same(ours: Done | None, theirs: Done | None, done: int, *, same_shares: bool = True) -> None:
-    """All that the second training has, the first one has; it went on after ``done`` steps.
+    """Assert that ``ours``, which was resumed after ``done`` steps, has the same results as ``theirs``.
 
-    ``same_shares``: whether the chief's part of each batch, of which it reports, is the same.
+    ``same_shares``: whether the chief's share of each batch, whose loss it reports, is the same.
     """
     assert ours is not None and theirs is not None
     assert [batch for batch, _ in ours.steps] == [batch for batch, _ in theirs.steps]
@@ -153,7 +153,7 @@ def assert_same(ours: Done | None, theirs: Done | None, done: int, *, same_share
 
 
 def resumed(strategy: Strategy) -> Callable[[FakeContext], Any]:
-    """A training with checkpoints, and what goes on from two of them with models that were made otherwise."""
+    """Return a program that trains with checkpoints, and resumes from two of them with different initial weights."""
 
     def program(ctx: FakeContext) -> Any:
         if isinstance(strategy, InGraph):
@@ -206,7 +206,7 @@ def test_a_resumed_training_does_what_an_uninterrupted_one_does(strategy: Strate
 def test_a_training_is_resumed_in_an_epoch_that_ends_early_with_its_pass(
     strategy: Strategy, size: int, servers: int
 ) -> None:
-    """Of the five batches of a pass, epochs take three and two."""
+    """Each pass has five batches, of which two epochs take three and two."""
 
     def program(ctx: FakeContext) -> Any:
         if isinstance(strategy, InGraph):
@@ -229,7 +229,7 @@ def test_a_training_is_resumed_in_an_epoch_that_ends_early_with_its_pass(
 
 @pytest.mark.extended
 def test_others_go_on_from_it_in_their_own_way() -> None:
-    """Other numbers of workers, several steps per execution, accumulated gradients, by seconds, after a stop."""
+    """Training is resumed with several steps per execution, accumulated gradients or short epochs, and after a stop."""
 
     def program(ctx: FakeContext) -> Any:
         found: dict[str, Any] = {}
@@ -252,7 +252,7 @@ def test_others_go_on_from_it_in_their_own_way() -> None:
         within["resume"] = str(ctx.run_dir / "stopped" / "checkpoints")
         found["from stopped"] = train(ctx, "from stopped", lambda: model(8), 6, **within)
         found["uninterrupted"] = train(ctx, "uninterrupted", lambda: model(3), 5, checkpoint=False)
-        few: dict[str, Any] = {"steps_per_epoch": 3}  # of the five batches there are
+        few: dict[str, Any] = {"steps_per_epoch": 3}  # of five batches
         found["few"] = train(ctx, "few", lambda: model(3), 5, checkpoint=policy, **few)
         within["resume"] = str(ctx.run_dir / "few" / "checkpoints" / "8")
         found["from few"] = train(ctx, "from few", lambda: model(8), 6, **few, **within)
@@ -265,13 +265,13 @@ def test_others_go_on_from_it_in_their_own_way() -> None:
     found = run_gang(2, program)[0]
     assert found["plain"].saved == [4, 8, 12, 16, 20]
     assert found["plain"].removed == []
-    # Executions of two steps, the last one of an epoch of one: what is due is written at the end of one.
+    # Executions have two steps, the last one of an epoch has one. Checkpoints are written at the end of an execution.
     assert found["together"].saved == [4, 9, 12, 17, 20]
-    assert_same(found["from together"], found["together"], 10)  # reported once an execution
+    assert_same(found["from together"], found["together"], 10)  # reported once per execution
     assert found["passes"].saved == [5, 8, 13, 18, 20]
     assert_same(found["from passes"], found["passes"], 8)
     assert len(found["seconds"].saved) > EPOCHS
-    assert found["stopped"].saved[-1] == 8  # all tasks hear of a stop in the next exchange
+    assert found["stopped"].saved[-1] == 8  # all tasks learn of a stop in the next exchange
     assert_same(found["from stopped"], found["uninterrupted"], 8)
     assert found["uninterrupted"].saved == []
     assert found["few"].saved == [4, 8, 10]
@@ -291,7 +291,7 @@ def test_a_later_attempt_goes_on_from_the_newest_by_itself() -> None:
     whole, first, again, fresh = run_gang(2, program)[0]
     assert first.saved == [4, 8, 10]
     assert again.saved == [12, 16, 20]
-    assert [epoch for epoch, _, _ in again.epochs] == [2, 3]  # of this run the first two are told of
+    assert [epoch for epoch, _, _ in again.epochs] == [2, 3]  # the first attempt has reported the first two
     again.epochs = whole.epochs
     assert len(again.steps) == len(whole.steps)
     assert fresh.saved == [4, 8, 12, 16, 20]
@@ -335,7 +335,7 @@ def test_the_best_is_kept_and_a_name_that_is_none_is_told_of() -> None:
 
 @pytest.mark.extended
 def test_another_number_of_workers_goes_on_with_the_same_batches() -> None:
-    """Without what each task has for itself (dropout, normalization) one worker does what two would have done."""
+    """Without state of each task's own (dropout, normalization), one or three workers do what two would have done."""
     kept: dict[str, bytes] = {}
 
     def plain(seed: int) -> Any:
@@ -370,7 +370,7 @@ def test_another_number_of_workers_goes_on_with_the_same_batches() -> None:
 
 def one_of_three(kept: dict[str, bytes], source: Callable[[int], Any]) -> Callable[[FakeContext], Any]:
     def program(ctx: FakeContext) -> Any:
-        place = Path(ctx.run_dir) / f"kept {ctx.rank}"  # the chief's alone is read
+        place = Path(ctx.run_dir) / f"kept {ctx.rank}"  # only the chief's is read
         if ctx.is_chief:
             place.mkdir()
             for name, data in kept.items():
@@ -424,7 +424,7 @@ def test_what_does_not_fit_is_refused_by_all_tasks_with_what_differs() -> None:
 
 
 def own_dataset(ctx: Any) -> Any:
-    """Five batches of this task's own."""
+    """Return five batches of this task's own."""
     import tensorflow as tf
 
     x, y = digits(80)
@@ -461,7 +461,7 @@ def test_datasets_of_each_tasks_own_go_on_in_the_middle_of_an_epoch() -> None:
 
 @pytest.mark.extended
 def test_the_end_of_an_epoch_of_an_unknown_length_is_no_place_within_it() -> None:
-    """Its last execution is cut short, of which nobody knows before that it is the last one."""
+    """The last execution of such an epoch is cut short, but it is not known beforehand that it is the last one."""
 
     def program(ctx: FakeContext) -> Any:
         def data(ctx: Any) -> Any:
@@ -488,8 +488,8 @@ def test_the_end_of_an_epoch_of_an_unknown_length_is_no_place_within_it() -> Non
 
 
 def test_one_strategy_goes_on_from_a_checkpoint_of_another(tmp_path: Path) -> None:
-    """All-reduce, then in one graph from the middle of an epoch, then a pipeline, then a parameter server: together
-    they do what all-reduce does alone.
+    """All-reduce, continued in-graph from the middle of an epoch, then by a pipeline, then by a parameter server, gives
+    the same results as all-reduce alone.
     """
 
     def plain(seed: int) -> Any:

@@ -1,4 +1,4 @@
-"""What a strategy cannot train is said before anything starts, whatever the strategy."""
+"""Tests that every strategy rejects what it cannot train before anything starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OwnFunction(keras.Model):
 
 
 class Wandering(keras.optimizers.SGD):
-    """Its update of one variable may look at others."""
+    """An optimizer whose update of one variable may depend on others."""
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         return super().apply(grads, trainable_variables)
@@ -254,7 +254,7 @@ def found(made: Any) -> list[tuple[str, str]]:
 
 def test_a_design_is_told_what_holds_when() -> None:
     assert found(model()) == []
-    assert [field for field, _ in found(stateful())] == []  # a pipeline trains it
+    assert [field for field, _ in found(stateful())] == []  # a pipeline can train it
     ((field, message),) = found(model(run_eagerly=True))
     assert field == "model" and "run_eagerly=False" in message
     assert [field for field, _ in found(model(OwnStep))] == ["run.replicas", "placement.splits"]

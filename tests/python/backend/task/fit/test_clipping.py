@@ -1,4 +1,4 @@
-"""A train_step that clips the gradients of its share is told of, even if nothing is clipped at first."""
+"""Tests of the warning of a ``train_step`` that clips its share's gradients, even if nothing is clipped at first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TITLE = "Gradients are clipped before they are averaged"
 
 
 def model(clip: str) -> Any:
-    """A model whose outputs are clipped by value, and whose gradients are clipped as ``clip`` says."""
+    """Return a model whose outputs are clipped by value, and whose gradients are clipped as ``clip`` says."""
     import keras
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""A fit leaves on the caller's model what Keras leaves on it: attributes, variables of any kind, the history."""
+"""Tests that ``fit`` leaves on the caller's model what Keras would: attributes, all variables, and the history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOSS = "sparse_categorical_crossentropy"
 
 
 class Warming(keras.Model):
-    """It counts its steps in a ``tf.Variable``, which Keras does not track, and trains with it."""
+    """A model that counts its steps in a ``tf.Variable``, which Keras does not track, and uses it in its loss."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -121,7 +121,7 @@ def test_variables_that_keras_does_not_track_and_attributes_come_back_and_go_on(
 
 @pytest.mark.parametrize("step", [3, 4])
 def test_a_resumed_training_has_them_too(step: int) -> None:
-    """At the end of an epoch, and within one."""
+    """Training is resumed at the end of an epoch, and within one."""
     x, y = digits(24)
 
     def program(ctx: FakeContext) -> Any:

@@ -1,4 +1,4 @@
-"""A callback that compiles the model, or makes its train function, during training gets an error that says so."""
+"""Tests of the errors if a callback compiles the model, or makes its train function, during training."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def small() -> Any:
 
 
 def trained(ctx: FakeContext, callback: Any, strategy: Any) -> Any:
-    """What the chief's error says, or the losses."""
+    """Train with a callback. Return the losses on the chief, None on the other tasks."""
     model = small()
     x, y = digits(24)
     if strategy is Pipeline:
@@ -64,7 +64,7 @@ def test_over_tasks_it_is_refused(callback: Any, text: str) -> None:
     def program(ctx: FakeContext) -> str:
         try:
             return str(trained(ctx, callback(), AllReduce()))
-        except Exception as error:  # tasks that wait for the chief have others
+        except Exception as error:  # tasks that wait for the chief raise other errors
             return f"{type(error).__name__}: {error}"
 
     said = run_gang(2, program)[0]

@@ -1,4 +1,4 @@
-"""A program that has asked TensorFlow for deterministic operations."""
+"""Tests of programs that have made TensorFlow's operations deterministic."""
 
 from __future__ import annotations
 

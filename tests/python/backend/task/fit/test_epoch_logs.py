@@ -1,4 +1,4 @@
-"""The numbers that are reported of an epoch's logs."""
+"""Tests of the numbers that are reported from an epoch's logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said when the weights of the tasks are not identical."""
+"""Tests of the messages if the weights of the tasks are not identical."""
 
 from __future__ import annotations
 

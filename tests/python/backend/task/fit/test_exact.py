@@ -1,4 +1,4 @@
-"""Optimizers, weights assigned in a step, callbacks, losses, metrics: as in one process, or refused with a reason."""
+"""Tests that optimizers, assigned weights, callbacks, losses and metrics work as in one process, or are rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_optimizer_of_keras_is_tried() -> None:
 
 
 def test_no_case_has_the_name_of_another() -> None:
-    """What one process makes of a case is kept by its name, for all files of tests."""
+    """The result of one process for a case is stored under its name, for all test files."""
     kinds = (CASES, STRATEGY_CASES, OPTIMIZER_CASES, OUTSIDE_CASES, CALLBACK_CASES)
     assert len({name for cases in kinds for name in cases}) == sum(map(len, kinds))
 
@@ -148,7 +148,7 @@ def test_every_loss_of_keras_is_a_mean_over_examples_or_refused() -> None:
 
 
 def test_every_metric_of_keras_adds_up_over_tasks() -> None:
-    """As ``steps.Metrics`` adds the variables of metrics up: by their ``aggregation``."""
+    """``steps.Metrics`` adds up the variables of metrics according to their ``aggregation``."""
 
     def program(ctx: FakeContext) -> dict[str, bool]:
         import inspect

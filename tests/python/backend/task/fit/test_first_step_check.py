@@ -1,4 +1,4 @@
-"""The first step held against the same step done alone: what it finds, and what it leaves in peace."""
+"""Tests of comparing the first step with the same step in one process: what it warns of, and what it does not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def centred() -> Any:
 
 
 def summing(**compiled: Any) -> Any:
-    """A layer that keeps the sum, the largest, and the number of examples, and how often it was called."""
+    """Return a model with a layer that keeps the sum, maximum and number of examples, and its number of calls."""
     import keras
 
     class Summing(keras.layers.Layer):
@@ -84,7 +84,7 @@ def summing(**compiled: Any) -> Any:
 
 
 def averaging(**compiled: Any) -> Any:
-    """A layer that keeps a moving mean over examples, after layers that use a share on purpose."""
+    """Return a model with a layer that keeps a moving mean over examples, after layers that use a share on purpose."""
     import keras
 
     class Averaging(keras.layers.Layer):
@@ -131,7 +131,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def warned(ctx: FakeContext, name: str, model: Any, **arguments: Any) -> tuple[list[str], list[Any], Any]:
-    """What a fit has said of its first step, its weights and history; however slow this machine is just now."""
+    """Return a fit's warnings about its first step, its weights, and its history, however slow this machine is."""
     from jupyter_dtf.backend.task.fit import first_step_check as guard
 
     guard.BUDGET_S = LIMIT_S
@@ -169,7 +169,7 @@ def test_a_layer_that_takes_a_mean_over_examples_is_told_of(found: dict[str, Any
 
 
 def told_of(texts: list[str]) -> list[str]:
-    """Which weights that are not trained have been told of."""
+    """Return the names of the non-trainable weights that these warnings are about."""
     return [text.partition("has not changed ")[2].partition(",")[0].rpartition("/")[2] for text in texts]
 
 
@@ -232,11 +232,11 @@ def test_replicas_and_pipelines_are_guarded() -> None:
     within, centred, by_example, summing, averaging = pipelines
     assert not within  # the loss of a pipeline sees the whole batch
     assert "on 3 shares" in centred[0] and not by_example
-    assert not summing and told_of(averaging) == ["mean"]  # which each microbatch has moved
+    assert not summing and told_of(averaging) == ["mean"]  # each microbatch has changed it
 
 
 def test_what_only_the_first_of_several_steps_changes_is_compared() -> None:
-    """Such as a row of an embedding that no later batch looks up."""
+    """An example is a row of an embedding that no later batch looks up."""
     import keras
 
     from jupyter_dtf.backend.task.fit.repeated_step import _noting_apply
@@ -266,7 +266,7 @@ def of_texts(**layer: Any) -> Any:
 
 
 def test_texts_that_are_padded_to_the_longest_of_a_share_are_told_of() -> None:
-    """Nothing of it is a part of the user's own."""
+    """The warning requires no custom parts: all layers are Keras's own."""
 
     def program(ctx: FakeContext) -> Any:
         first_step_check.BUDGET_S = LIMIT_S
@@ -346,7 +346,7 @@ def test_more_is_rounding_where_a_gpu_multiplies_with_less_precision(monkeypatch
 
 
 def test_steps_whose_batches_are_not_kept_are_not_compared() -> None:
-    """A feed keeps two batches; two steps held against three would warn of nothing."""
+    """A feed keeps only two batches; a comparison of two steps with three would give a false warning."""
     model = network(by_example)
     x, y = digits(24)
     ctx = FakeContext(0, 2, None, None, [])  # type: ignore[arg-type]

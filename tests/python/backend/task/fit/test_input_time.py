@@ -1,4 +1,4 @@
-"""What is measured around Keras's own train function."""
+"""Tests of measuring the time that Keras's own train function waits for batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ..gang import run_gang
 
 CASES = [(1, False), (3, False), (1, True)]
-"""Steps in an execution, and whether they are run eagerly."""
+"""The number of steps per execution, and whether they are run eagerly."""
 
 
 def test_waiting_for_batches_is_measured_and_changes_nothing() -> None:

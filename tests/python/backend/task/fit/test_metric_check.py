@@ -1,4 +1,4 @@
-"""Custom metrics whose results depend on how a batch is divided are named in a warning; others are not."""
+"""Tests that a warning names custom metrics whose results depend on how a batch is divided, and no others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def by_example(y_true: Any, y_pred: Any) -> Any:
 
 
 def kept(name: str, update: Callable[[Any, Any], Any], initializer: str = "zeros") -> Any:
-    """A metric with one number, which ``update`` changes with the predictions of a batch."""
+    """Return a metric with one number, which ``update`` changes with the predictions of a batch."""
     import keras
 
     class Kept(keras.metrics.Metric):
@@ -76,7 +76,7 @@ def metrics() -> list[Any]:
 
 
 class OfBatch:
-    """A ``train_step`` that updates a mean with a number that is no mean over examples, and one that is."""
+    """A model whose ``train_step`` updates two ``Mean`` metrics, one with a number that is no mean over examples."""
 
     @staticmethod
     def model() -> Any:

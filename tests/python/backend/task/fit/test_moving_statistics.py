@@ -1,4 +1,4 @@
-"""What tasks estimate from their own examples, and average at the end of an epoch."""
+"""Tests of statistics that tasks estimate from their own examples and average at the end of an epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .comparison import fit
 
 
 def normalized() -> Any:
-    """A model of all kinds of weights that are not trained, of which an adapted Normalization has a scalar one."""
+    """Return a model with all kinds of non-trainable weights, including the scalar of an adapted ``Normalization``."""
     import keras
 
     keras.utils.set_random_seed(1)
@@ -30,7 +30,7 @@ def normalized() -> Any:
 
 @pytest.mark.parametrize("servers", [0, 1])
 def test_scalars_are_averaged_with_the_others(servers: int) -> None:
-    """Equal shares: the mean of the tasks' moving means is that of one process."""
+    """With equal shares, the mean of the tasks' moving means is that of one process."""
     x = digits(48)[0]
     data = {"x": x, "y": x[:, :3].copy(), "batch_size": 12, "epochs": 2, "shuffle": False}
 
@@ -61,7 +61,7 @@ def shifted(eagerly: bool = False) -> Any:
 
 
 def sorted_examples() -> Any:
-    """Five batches of 12, each with its low values first, and a last one with a single example."""
+    """Return five batches of 12, each with its low values first, and a last batch with a single example."""
     x = digits(61)[0]
     x[:60] += np.tile(np.repeat([-5, 5], 6), 5).astype("float32")[:, None]
     x[60] += 5
@@ -89,10 +89,10 @@ def test_a_task_without_examples_keeps_its_own(servers: int) -> None:
     own = np.zeros((2, 6))
     for batch in x[:60].reshape(5, 2, 6, 6):
         own = 0.9 * own + 0.1 * batch.mean(1)
-    own[1] = 0.9 * own[1] + 0.1 * x[60]  # the first task has none of a single example
+    own[1] = 0.9 * own[1] + 0.1 * x[60]  # the first task gets no share of a single example
     np.testing.assert_allclose(graph, own.mean(0), atol=1e-5)
     np.testing.assert_allclose(eager, own.mean(0), atol=1e-5)
     one = np.zeros(6)
     for example in x[:5]:
         one = 0.9 * one + 0.1 * example
-    np.testing.assert_allclose(ones, one, atol=1e-5)  # as long as all have the same, it is that of one process
+    np.testing.assert_allclose(ones, one, atol=1e-5)  # as in one process, while all tasks have equal statistics

@@ -1,4 +1,4 @@
-"""What of a graph's tensors depends on the batch."""
+"""Tests of determining which tensors of a graph depend on the batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..gang import FakeContext, run_gang
 
 
 def _shared() -> dict[str, Callable[[Any, Any], Any]]:
-    """Indices that every task has alike, of words of shape (examples, length)."""
+    """Return functions whose indices are the same on every task, for words of shape (examples, length)."""
     import tensorflow as tf
     from keras import ops
 

@@ -1,4 +1,4 @@
-"""What is special to several tasks: datasets of their own, stopping, callbacks, statistics, failures."""
+"""Tests of what is specific to several tasks: own datasets, stopping, callbacks, statistics, and failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def sgd() -> Any:
 
 
 def _batches(ctx: FakeContext, sizes: list[list[int]]) -> tuple[Any, Any]:
-    """This task's batches: ``sizes[rank]`` examples each, taken from the common examples step by step."""
+    """Return this task's batches, and the number of examples of all tasks.
+
+    The batches have ``sizes[rank]`` examples, which are taken from the common examples step by step.
+    """
     x, y = digits(200)
     start, mine = 0, []
     for step in range(max(map(len, sizes))):
@@ -70,7 +73,7 @@ def own_datasets(length: str, **compiled: Any) -> Callable[[FakeContext], Any]:
 
 @cache
 def in_one_process(size: int) -> Any:
-    """Weights and history of one process that trains what so many tasks do."""
+    """Return the weights and history of one process that trains on the same batches as ``size`` tasks."""
     return run_gang(1, same_in_one_process(size))[0]
 
 
@@ -162,7 +165,7 @@ def stop_and_callbacks(ctx: FakeContext) -> dict[str, Any]:
             (ctx.run_dir / f"everywhere-{ctx.rank}-{epoch}").touch()
 
     class Meddling(keras.callbacks.Callback):
-        """Changes the weights on the chief and evaluates there; the others must follow and not wait."""
+        """A callback that changes weights on the chief and evaluates there; the others must follow without waiting."""
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self.model.layers[0].bias.assign(self.model.layers[0].bias + 0.5)
@@ -184,7 +187,7 @@ def stop_and_callbacks(ctx: FakeContext) -> dict[str, Any]:
 def test_stopping_is_agreed_and_callbacks_of_the_chief_reach_all() -> None:
     results = run_gang(2, stop_and_callbacks)
     for result in results:
-        assert result["callback"][0] == [1, 2, 3, 4]  # learnt in the step after
+        assert result["callback"][0] == [1, 2, 3, 4]  # all tasks learn of the stop in the next step
         assert result["asked"][0] == results[0]["asked"][0]
         assert 5 <= len(result["asked"][0]) <= 7
         assert result["rates"] == [0.01, 0.02, 0.03, 0.04] * 2
@@ -286,7 +289,7 @@ def test_the_order_of_examples_changes_by_epoch_and_is_everyones() -> None:
         seen: list[list[int]] = []
         x = np.arange(10, dtype="float32")[:, None]
         fit(ctx, "order", model, x, x, batch_size=4, epochs=2, check=False)
-        return seen[:6]  # at the end the chief's model is asked as well
+        return seen[:6]  # only the calls of the two epochs count
 
     tasks = run_gang(2, program)
     steps = [first + second for first, second in zip(*tasks, strict=True)]

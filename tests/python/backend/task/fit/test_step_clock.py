@@ -1,4 +1,4 @@
-"""The parts of steps, added up by a clock that the test sets."""
+"""Tests of the measured parts of steps, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jupyter_dtf.schema.metrics import (
 
 
 class Time:
-    """What has been spent so far, and a StepClock that reads it."""
+    """The time and the seconds spent so far, and a ``StepClock`` that reads them."""
 
     def __init__(self, *, has_exchange: bool = True, has_waits: bool = True) -> None:
         self.now = 100.0
@@ -45,7 +45,7 @@ class Time:
 
 
 def begun(**has: bool) -> Time:
-    """After the first step, which is compiled."""
+    """Return a ``Time`` after the first step, which includes compilation."""
     time = Time(**has)
     time.clock.begin_epoch(time.now)
     time.step(30.0, input=3.0, exchanged=2.0, waited=1.0, saved=1.0)

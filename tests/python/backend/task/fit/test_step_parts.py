@@ -1,4 +1,4 @@
-"""What the steps of real tasks are made of: who is slow to read, and who waits for that."""
+"""Tests of the parts of real tasks' steps: one task reads its data slowly, and another one waits for it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SLOW_S = 0.2
 
 
 def told(strategy: Strategy, slow: int | None, servers: int = 0) -> list[dict[str, list[float]]]:
-    """What each training task has told, by metric. The task of rank ``slow`` sleeps over each of its batches.
+    """Return what each training task has reported, by metric. The task of rank ``slow`` sleeps for each of its batches.
 
-    Read by their medians: on a machine with more processes than cores, one interval may hold seconds in which the
+    Tests use the medians: on a machine with more processes than cores, one interval may include seconds in which the
     task had no core.
     """
 
@@ -65,7 +65,7 @@ def test_one_task_waits_for_its_batches_and_the_other_one_for_it() -> None:
     assert median(other[STEP_WAIT]) > median(other[STEP_COMPUTE]) + median(other[STEP_INPUT])
     assert median(slow[STEP_INPUT]) > median(other[STEP_INPUT])
     assert median(other[STEP_EXCHANGE]) >= median(other[STEP_WAIT]) > median(slow[STEP_WAIT])
-    # A batch takes SLOW_S and longer, and one is read ahead while the step before it goes on.
+    # A batch takes at least SLOW_S, and one is read ahead during the previous step.
     assert max(slow[STEP_INPUT]) > SLOW_S / 2
 
 

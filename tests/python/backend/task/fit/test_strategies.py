@@ -1,4 +1,4 @@
-"""What has to be there for every strategy."""
+"""Tests of what must exist for every strategy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models with something that is easily lost, trained under every strategy, against one plain Keras process."""
+"""Tests of models with state that is easily lost, trained with every strategy, against one plain Keras process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHOSEN = {
 
 
 def trained(strategy: str, names: list[str]) -> Callable[[FakeContext], dict[str, Any]]:
-    """On the chief, for each model its weights and history, by the tasks and by one process."""
+    """Return a program that gives, on the chief, each model's weights and history, from tasks and from one process."""
 
     def program(ctx: FakeContext) -> dict[str, Any]:
         import keras

@@ -1,4 +1,4 @@
-"""The variables that a step of a training changes: a GPU must be able to hold them."""
+"""Tests that a GPU can hold the variables that a training step changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .cases import dense
 
 
 def variables_in(thing: Any, seen: set[int] | None = None) -> list[tf.Variable]:
-    """TensorFlow's variables among an object's attributes, and among those of the package's objects in it."""
+    """Return the ``tf.Variable`` objects in an object's attributes, and in those of the package's objects within it."""
     seen = set() if seen is None else seen
     if isinstance(thing, tf.Variable):
         return [thing]
@@ -31,7 +31,7 @@ def variables_in(thing: Any, seen: set[int] | None = None) -> list[tf.Variable]:
 
 
 def test_none_is_of_a_type_that_tensorflow_keeps_off_gpus() -> None:
-    """A step on a GPU that XLA has compiled cannot reach the machine's memory, where variables of int32 are."""
+    """A step that XLA has compiled for a GPU cannot access host memory, where TensorFlow keeps int32 variables."""
     model = dense("sgd")
     sync = GradientSync(Alone(), AllReduce())
     sync.install(model.optimizer)

@@ -1,4 +1,4 @@
-"""Models that travel to a task and back: outputs, configuration, variables and the next steps are the same."""
+"""Tests of models that are sent: their outputs, configuration, variables and next training steps stay the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with warnings.catch_warnings():
 
 
 def there(packed: keras_io.PackedModel, x: Any, y: Any) -> Any:
-    """The model as a task has it before it trains."""
+    """Return the model as a task has it before training."""
     random.seed(77)  # other numbers than the client's
     again = keras_io.unpack(pickle.loads(pickle.dumps(packed, protocol=5)))
     keras_io.build(again, keras_io.batch_spec((x, y, None)))
@@ -57,10 +57,10 @@ def assert_alike(ours: Any, theirs: Any, x: Any) -> None:
 def test_a_model_travels_as_it_is(name: str) -> None:
     keras.utils.set_random_seed(3)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Keras's own, where it quantizes
+        warnings.simplefilter("ignore")  # from Keras, when it quantizes
         model, x, y = travellers.MODELS[name]()
     batch, targets = tensors(x), tensors(y)
-    if model.built:  # or it is built in the task
+    if model.built:  # otherwise, it is built in the task
         with patched(model, run_eagerly=True):
             model.train_on_batch(batch, targets)
     packed = keras_io.pack(model)
@@ -126,12 +126,12 @@ def test_slots_that_would_be_copied_in_every_step_are_refused(built: bool) -> No
         with pytest.raises(InvalidInput, match="must be built before `fit`, got ScheduleFreeAdamW"):
             there(packed, x, y)
     else:
-        there(packed, x, y)  # it is drawn and built in the task, by one process as by many
+        there(packed, x, y)  # its weights are drawn and its slots built in the task, as in one process
 
 
 @pytest.mark.parametrize("again", [{}, {"loss": "mae"}, {"metrics": ["mse"]}, {"weighted_metrics": ["mse"]}], ids=str)
 def test_what_a_later_compile_leaves_in_place_travels(again: dict[str, Any]) -> None:
-    """``compile`` without a loss, or without metrics, keeps those of before."""
+    """``compile`` without a loss, or without metrics, keeps the previous ones."""
     x, y = np.ones((4, 3), "float32"), np.zeros((4, 1), "float32")
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", metrics=["mae"], loss_weights=0.5)

@@ -1,4 +1,4 @@
-"""The model that comes home is asked, and says so when it does not answer as it did."""
+"""Tests of comparing a returned model's outputs with its outputs in the task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Y = X[:, :1] * 2
 
 
 class Shifted(keras.layers.Layer):
-    """Computes with a value that is in no configuration, no variable and no plain attribute."""
+    """A layer that computes with a value that is in no configuration, no variable and no plain attribute."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
@@ -44,7 +44,7 @@ def compiled(*layers: Any, loss: Any = "mse", **more: Any) -> Any:
 
 
 def result_of(model: Any, question: questions.Question | None) -> FitResult:
-    """What a task would give back of a trained model."""
+    """Return the result that a task would return for a trained model."""
     result = FitResult(model.get_weights(), [v.numpy() for v in model.optimizer.variables], None, {}, [], b"")
     result.more, result.question = take_more(model), question
     return pickle.loads(cloudpickle.dumps(result))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What a person has set on a model after its layers were created."""
+"""Tests of changes that a user has made to a model after its layers were created."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Settings:
 
 
 class Scaled(keras.layers.Layer):  # type: ignore[name-defined]
-    """It has attributes of many types, none of them in its configuration."""
+    """A layer with attributes of many types, none of which are in its configuration."""
 
     def __init__(self, **options: Any) -> None:
         import tensorflow as tf
@@ -59,7 +59,7 @@ def network() -> Any:
 
 
 def in_a_task(model: Any) -> tuple[Any, list[str]]:
-    """The model that a task has, and what it says of it."""
+    """Return the model as a task has it, and the names of attributes that the task reports as different."""
     packed = keras_io.pack(model)
     rebuilt = keras_io.unpack(packed)
     keras_io.build(rebuilt, SPEC)
@@ -171,7 +171,7 @@ def test_a_method_that_was_replaced_on_an_object_is_refused(method: str) -> None
 
 
 def test_the_alpha_of_lora_is_kept() -> None:
-    """Dense of Keras 3.15 replaces it with the rank when it is rebuilt."""
+    """In Keras 3.15, ``Dense`` replaces it with the rank when it is rebuilt."""
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, name="low"), keras.layers.Dense(2)])
     model.layers[0].enable_lora(2, lora_alpha=16)
     model.compile("sgd", "mse")
@@ -200,7 +200,7 @@ class Cell(keras.layers.Layer):  # type: ignore[name-defined]
 
 
 def _of_another_process(model: Any) -> Any:
-    """The model as a process rebuilds it in which no class is registered."""
+    """Return the model as a process in which no class is registered rebuilds it."""
     packed = keras_io.pack(model)
     with patched_registry():
         return keras_io.unpack(packed)

@@ -1,4 +1,4 @@
-"""Whose time it was: steps made up by hand."""
+"""Tests of the attribution of time to layers and phases, with made-up steps."""
 
 from __future__ import annotations
 

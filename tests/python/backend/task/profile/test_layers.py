@@ -1,4 +1,4 @@
-"""Steps that TensorFlow refuses."""
+"""Tests of steps that TensorFlow refuses."""
 
 from __future__ import annotations
 

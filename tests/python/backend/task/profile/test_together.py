@@ -1,4 +1,4 @@
-"""Nobody gets ahead of a meeting, however soon it is back for the next."""
+"""Tests of the barrier for profiling: no task passes it before all have arrived, however soon a task returns."""
 
 from __future__ import annotations
 

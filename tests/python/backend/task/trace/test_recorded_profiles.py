@@ -1,4 +1,4 @@
-"""Profiles that TensorFlow 2.21 made on an H200, without the parts that are not read.
+"""Tests with profiles that TensorFlow 2.21 recorded on an H200, without the parts that are not read.
 
 Each has two steps of one task: a small network with Adam, the same compiled by XLA, and a program that computes
 ``sum(relu(a @ b))`` once in a function and once eagerly.

@@ -1,4 +1,4 @@
-"""Steps of a session over two servers, traced by TensorFlow itself."""
+"""Tests of traced steps of a session over two real TensorFlow servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIDE = 100
 
 
 def powers(ctx: FakeContext) -> dict[str, Any] | None:
-    """A matrix power on each of two servers: of constants, then fed; with variables, a bias and a branch."""
+    """Trace matrix products on two servers: of constants, of a fed matrix, and with a variable, a bias and a ReLU."""
     import contextlib
     import json
     import os
@@ -35,7 +35,7 @@ def powers(ctx: FakeContext) -> dict[str, Any] | None:
     with contextlib.suppress(FileExistsError):
         os.mkfifo(done)
     if ctx.rank:
-        done.read_bytes()  # serves until the other has what it wants
+        done.read_bytes()  # serves until the client has finished
         return None
 
     eye = np.eye(SIDE, dtype=np.float32)

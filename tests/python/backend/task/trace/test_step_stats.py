@@ -1,4 +1,4 @@
-"""RunMetadata made by hand, as a session over two tasks gives it."""
+"""Tests with handmade RunMetadata, like that of a session over two tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGUN_US = 1_800_000_000_000_000
 
 
 def node(name: str, start: int, span: tuple[int, int, int], label: str = "", size: int = 0) -> Any:
-    """``span``: where, after ``start``, the operation begins and ends, and when all has been done."""
+    """Return a node's record. ``span``: when, after ``start``, the operation begins and ends, and when all is done."""
     op_start, op_end, end = span
     allocation = SimpleNamespace(requested_bytes=size)
     return SimpleNamespace(
@@ -93,7 +93,7 @@ def test_what_nobody_has_logged_is_completed_from_the_graphs() -> None:
     for logged in ([], [received("b", 100, 650, 4000)]):
         (found,) = rows(metadata((T0, [made]), (T1, [*used, *logged]), graphs=graphs), 1).transfers
         assert (found.tensor, found.bytes, found.start_us) == ("b", 4000, 500)
-        assert found.duration_us == (250 if logged else 320)  # it is there at the latest when c begins
+        assert found.duration_us == (250 if logged else 320)  # the tensor has arrived at the latest when c begins
 
 
 def test_what_is_sent_within_a_task_or_not_at_all_is_no_transfer() -> None:

@@ -1,4 +1,4 @@
-"""Steps of programs, recorded in their tasks."""
+"""Tests of recording steps of programs in their tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..gang import FakeContext, optimize_graphs, run_gang
 
 
 def recorder_of(ctx: FakeContext) -> Any:
-    """Traces steps 3 and 4."""
+    """Return a tracer that records steps 3 and 4."""
     from jupyter_dtf.backend.task.trace import start
     from jupyter_dtf.schema.launch import TaskSpec
 
@@ -35,7 +35,7 @@ def recorder_of(ctx: FakeContext) -> Any:
 
 
 def all_kinds(ctx: FakeContext) -> TraceData:
-    """Each step has an eager operation, a function and a session's step."""
+    """Trace steps that each contain an eager operation, a call to a function, and a step of a session."""
     import tensorflow as tf
 
     optimize_graphs(True)
@@ -80,7 +80,7 @@ def test_functions_eager_operations_and_sessions() -> None:
 
 
 def counted(ctx: FakeContext) -> TraceData:
-    """A program that marks no steps: the calls of ``Session.run`` are counted."""
+    """Trace a program that marks no steps, so that its calls to ``Session.run`` are counted."""
     import tensorflow as tf
 
     recorder_of(ctx)
@@ -123,7 +123,7 @@ def test_a_program_that_ends_before_the_last_step_leaves_what_there_is() -> None
 
 
 def client(ctx: FakeContext) -> TraceData | None:
-    """The first task is a client of the others, which only serve. The third knows nothing of traces."""
+    """Trace the first task as a client of the others, which only serve. The third one has no recorder."""
     import contextlib
     import json
     import os
@@ -174,7 +174,7 @@ def test_what_a_clients_functions_run_on_other_tasks_is_recorded_there() -> None
 
 
 def trained(ctx: FakeContext) -> TraceData:
-    """Keras's own ``fit``, two epochs of three steps."""
+    """Trace Keras's own ``fit`` over two epochs of three steps."""
     import keras
     from sklearn.datasets import load_digits
 

@@ -1,4 +1,4 @@
-"""Profiles made by hand: what counts as an operation of a step."""
+"""Tests, with handmade profiles, of what counts as an operation of a step."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NAMES = [
 
 @dataclass
 class Plane:
-    """Threads of ``(name, start ns, duration ns, stats)``."""
+    """A plane with threads of events ``(name, start in ns, duration in ns, stats)``."""
 
     name: str
     threads: list[list[tuple[str, int, int, dict[str, Any]]]] = field(default_factory=list)

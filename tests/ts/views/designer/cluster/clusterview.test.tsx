@@ -37,7 +37,7 @@ function report(change: Partial<DesignReport> = {}): DesignReport {
   };
 }
 
-/** Show a design and let its edits change it, as the document does. */
+/** Shows a design and applies its edits, as the document does. */
 function show(cluster: Partial<ClusterDesign> = {}, change: Partial<ClusterViewProps> = {}) {
   const first = emptyDesign();
   first.cluster = { ...first.cluster, hosts: HOSTS, ...cluster };
@@ -94,7 +94,7 @@ function drag(what: HTMLElement, to: HTMLElement): void {
 }
 
 describe('ClusterView', () => {
-  it('does not ask how many hosts there are where they are drawn, whatever the kind calls it', () => {
+  it('does not ask for the number of hosts if they are drawn, whatever the kind calls it', () => {
     const local = KINDS[0]!;
     const option = local.fields[0]!;
     const kinds = [{ ...local, fields: [option, { ...option, name: 'n', title: 'Machines', counts_hosts: true }] }];
@@ -106,7 +106,7 @@ describe('ClusterView', () => {
     expect(screen.getByLabelText('Machines')).toBeTruthy();
   });
 
-  it('shows tasks without a place with their job, the others on their device', () => {
+  it('shows tasks without a device at their job, and the others on their device', () => {
     show({ tasks: [{ job: 'worker', index: 0, host: 'a', device: 'GPU:0', memory_bytes: 0 }] });
     const slot = screen.getByRole('group', { name: 'GPU:0 of a, 1 task' });
     expect(within(slot).getByRole('button', { name: 'Task worker:0' })).toBeTruthy();
@@ -114,7 +114,7 @@ describe('ClusterView', () => {
     expect(within(free).getAllByRole('button')).toHaveLength(1);
   });
 
-  it('puts a task where it is dropped, a job as a whole, and takes them back', () => {
+  it('places a task or a whole job where it is dropped, and can take them back', () => {
     const { cluster, labels } = show();
     drag(task('worker:1'), screen.getByRole('group', { name: /^CPU of b/ }));
     expect(cluster().tasks).toEqual([{ job: 'worker', index: 1, host: 'b', device: 'CPU', memory_bytes: 0 }]);
@@ -128,7 +128,7 @@ describe('ClusterView', () => {
     expect(labels).toEqual(['Put worker:1 on b CPU', 'Put worker on a GPU:0', 'Unassign worker:0']);
   });
 
-  it('is placed with keys, says so, and keeps the focus', () => {
+  it('places a task with the keyboard, announces it, and keeps the focus', () => {
     const { cluster } = show();
     task('worker:0').focus();
     fireEvent.keyDown(task('worker:0'), { key: 'Enter' });
@@ -153,7 +153,7 @@ describe('ClusterView', () => {
     expect(document.activeElement).toBe(task('worker:0'));
   });
 
-  it('leaves a task where it was when the key is Escape, or the focus goes', () => {
+  it('leaves a task where it was on Escape, or when it loses the focus', () => {
     const { labels } = show();
     const chip = task('worker:0');
     chip.focus();
@@ -168,7 +168,7 @@ describe('ClusterView', () => {
     expect(labels).toEqual([]);
   });
 
-  it('takes a count when it is typed to its end, and refuses what is none with the rule', () => {
+  it('applies a count when typing has ended, and rejects an invalid one with the rule', () => {
     const { cluster, labels } = show();
     const count = screen.getByLabelText('Tasks of worker');
     fireEvent.change(count, { target: { value: '12' } });
@@ -186,15 +186,15 @@ describe('ClusterView', () => {
     expect(labels).toEqual(['Change to 12 workers', 'Change to 11 workers']);
   });
 
-  it('says numbers in words, and has no sign that looks like a button', () => {
+  it('has units in words, and no symbol that looks like a button', () => {
     show({ jobs: { ps: 1, worker: 3 } });
     const line = (job: string) => screen.getByRole('listitem', { name: `Job ${job}` }).firstElementChild!.textContent;
-    expect([line('ps'), line('worker')]).toEqual(['⠿task', '⠿tasks']); // beside the fields' values
+    expect([line('ps'), line('worker')]).toEqual(['⠿task', '⠿tasks']); // after the fields' values
     expect(screen.getByText('CPU, 4 cores')).toBeTruthy();
     expect(document.body.textContent).not.toContain('×');
   });
 
-  it('adds, renames, lays out and removes jobs', () => {
+  it('adds, renames, distributes and removes jobs', () => {
     const { cluster } = show();
     fireEvent.click(screen.getByRole('button', { name: 'Add a job' }));
     const name = screen.getByLabelText('Name of ps');
@@ -210,7 +210,7 @@ describe('ClusterView', () => {
     expect(cluster().jobs).toEqual({ worker: 2 });
   });
 
-  it('draws hosts by hand and from what is known', async () => {
+  it('adds hosts by hand and from sources', async () => {
     const { cluster } = show({ hosts: [] });
     expect(screen.getByText(/^No hosts are drawn/)).toBeTruthy();
     const take = (value: string) => fireEvent.change(screen.getByLabelText('Draw the hosts of'), { target: { value } });
@@ -239,7 +239,7 @@ describe('ClusterView', () => {
     expect(cluster().hosts).toHaveLength(1);
   });
 
-  it('shows what the selected task is given, and changes its place and cap', () => {
+  it('shows the environment of the selected task, and changes its device and memory cap', () => {
     const copy = vi.fn();
     const { cluster } = show({}, { copy });
     fireEvent.click(task('worker:0'));
@@ -255,7 +255,7 @@ describe('ClusterView', () => {
     expect(screen.getByLabelText('ClusterSpec').textContent).toContain('localhost:0');
   });
 
-  it('shows problems at the chip, the host and the job, and leads there', () => {
+  it('shows problems at the task, the host and the job, with links to them', () => {
     const problem = (field: string, message: string, level = 'error') => ({
       field,
       message,
@@ -288,7 +288,7 @@ describe('ClusterView', () => {
     expect(details.getByText('a has no GPU:7')).toBeTruthy();
   });
 
-  it('says what a step will take and what each task needs', () => {
+  it('shows the predicted step time and the needs of each task', () => {
     show(
       {},
       {
@@ -327,7 +327,7 @@ describe('ClusterView', () => {
     expect(screen.getByText('24%')).toBeTruthy();
   });
 
-  it('lives: load and memory of hosts, states of tasks', () => {
+  it('shows the live load and memory of hosts, and the states of tasks', () => {
     const [host] = clusterInfo('digits').hosts;
     show(
       {},
@@ -346,7 +346,7 @@ describe('ClusterView', () => {
     expect(screen.getByRole('button', { name: 'Task worker:1, assigned to a CPU' })).toBeTruthy();
   });
 
-  it('takes no changes when it may not', () => {
+  it('cannot be edited if it is read-only', () => {
     const { labels } = show({}, { readOnly: true });
     const chip = task('worker:0');
     expect(chip.getAttribute('draggable')).toBe('false');

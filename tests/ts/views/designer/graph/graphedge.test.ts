@@ -6,7 +6,7 @@ import { layoutOf } from '../../../../../src/views/designer/graph/graphlayout';
 import { boxOf, drawnEdges } from '../../../../../src/views/designer/graph/graphappearance';
 import { chain, layer } from '../../../graphs';
 
-it('says its bytes beside its source where it leads into a frame, whose title is in its middle', () => {
+it('has its label near its source if it leads into a frame, whose title would be in the way', () => {
   const tree = treeOf(chain([layer('stem'), layer('block/up'), layer('block/down', 'Other'), layer('head')]));
   const open = openAtFirst(tree);
   const edges = flowEdges(drawnEdges(tree, open, []), tree, layoutOf(boxOf(tree, open)));

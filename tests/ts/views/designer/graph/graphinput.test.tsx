@@ -22,7 +22,7 @@ const input = (name: string, targets: string[], shape = [1, 64], dtype = 'float3
 const taking = (graph: LayerGraph, ...inputs: Input[]) => treeOf({ ...graph, inputs });
 
 describe('inputNodes', () => {
-  it('have the shape without the batch, and only what is known', () => {
+  it('have the shape without the batch dimension, and only known properties', () => {
     const tree = taking(
       chain([layer('a')]),
       input('pixels', ['a'], [1, 28, 28]),
@@ -37,7 +37,7 @@ describe('inputNodes', () => {
     ]);
   });
 
-  it('go to the block that is folded around what takes them, and to each layer in it once it is open', () => {
+  it('go to the folded block around the layers that use them, and to each of these once it is open', () => {
     const graph = blocks(4);
     const mask = input('mask', ['block_0/up', 'block_1/up', 'head', 'not there']);
     const tree = taking(graph, mask);
@@ -51,7 +51,7 @@ describe('inputNodes', () => {
     expect(edges(openAtFirst(tree))).toEqual(['block_0/up', 'block_1/up', 'head']);
   });
 
-  it('are one where many go to the same node, until it is unfolded', () => {
+  it('are merged if many go to the same node, until that is unfolded', () => {
     const names = Array.from({ length: 30 }, (_, i) => `feature_${i}`);
     const graph = chain([...names.map(name => layer(`embed/${name}`, name)), layer('both')]);
     const tree = taking(graph, ...names.map(name => input(name, [`embed/${name}`], [1, 3])), input('price', ['both']));
@@ -61,10 +61,10 @@ describe('inputNodes', () => {
     expect(inputNodes(tree, new Set(['', 'embed']))).toHaveLength(31);
     const told = describeInput(all!, trans).split('\n');
     expect(told[0]).toBe('feature_0 · 3 · float32');
-    expect(told).toHaveLength(10); // eight of them, how many there are, where they go
+    expect(told).toHaveLength(10); // eight inputs, the number of the others, and the targets
   });
 
-  it('are told to go to the devices of the layers that take them', () => {
+  it('are described as sent to the devices of the layers that use them', () => {
     const tree = taking(chain([layer('a'), layer('b')]), input('pixels', ['a', 'b']), input('unused', []));
     const [pixels, unused] = inputNodes(tree, new Set(['']));
     expect(describeInput(pixels!, trans)).toBe(
@@ -75,7 +75,7 @@ describe('inputNodes', () => {
 });
 
 describe('findIn', () => {
-  it('has inputs by name and type before layers, and what is drawn of them', () => {
+  it('finds inputs by name and type before layers, and their nodes', () => {
     const names = Array.from({ length: 9 }, (_, i) => `feature_${i}`);
     const graph = chain([...names.map(name => layer(`embed/${name}`, name)), layer('both')]);
     const tree = taking(graph, ...names.map(name => input(name, [`embed/${name}`], [1], 'int32')));
@@ -85,14 +85,14 @@ describe('findIn', () => {
     expect(texts('int32')).toHaveLength(9);
     expect(texts('both')).toEqual(['both']);
     expect(texts(' ')).toEqual([]);
-    expect(inputNode(tree, new Set(['']), 3)?.id).toBe('/input/0'); // all nine are one
+    expect(inputNode(tree, new Set(['']), 3)?.id).toBe('/input/0'); // one node for all nine
     expect(inputNode(tree, new Set(['', 'embed']), 3)?.id).toBe('/input/3');
     expect(inputNode(tree, new Set(['']), 20)).toBeUndefined();
   });
 });
 
 describe('the layout', () => {
-  it('has each input above what takes it, apart from all else', () => {
+  it('has each input above the layers that use it, without overlap', () => {
     const graph = blocks(3);
     const tree = taking(graph, input('tokens', ['stem']), input('mask', ['block_1/up']));
     for (const open of [new Set(['']), openAtFirst(tree)]) {
@@ -129,7 +129,7 @@ describe('the layout', () => {
     expect(lefts).toEqual([...lefts].sort((a, b) => a - b));
   });
 
-  it('has the layers alone where nothing is known of inputs', () => {
+  it('has only the layers if no inputs are known', () => {
     const tree = treeOf(blocks(3));
     const box = boxOf(tree, openAtFirst(tree));
     expect(box.children.map(({ id }) => id)).toEqual(tree.root.children.map(({ id }) => id));
@@ -156,7 +156,7 @@ describe('the keys', () => {
     return target;
   };
 
-  it('go through the inputs to the layers, and back', () => {
+  it('move through the inputs to the layers, and back', () => {
     expect(press('Home', 'b').onCurrent).toHaveBeenCalledWith('/input/0');
     expect(press('ArrowDown', '/input/0').onCurrent).toHaveBeenCalledWith('/input/1');
     expect(press('ArrowDown', '/input/1').onCurrent).toHaveBeenCalledWith('a');
@@ -164,7 +164,7 @@ describe('the keys', () => {
     expect(press('End', '/input/0').onCurrent).toHaveBeenCalledWith('b');
   });
 
-  it('select layers alone, and place no input', () => {
+  it('select only layers, and place no input', () => {
     const extended = press('ArrowUp', 'a', { shiftKey: true });
     expect(extended.onCurrent).toHaveBeenCalledWith('/input/1');
     expect(extended.onSelected).toHaveBeenCalledWith(new Set(['a']));

@@ -10,7 +10,7 @@ const apart = (a: Place, b: Place) =>
   a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
 
 describe('layoutOf', () => {
-  it('keeps siblings apart and children inside, down the edges', () => {
+  it('keeps siblings apart and children inside, from top to bottom along the edges', () => {
     const tree = treeOf(blocks(4));
     const open = openAtFirst(tree);
     const root = boxOf(tree, open);
@@ -36,7 +36,7 @@ describe('layoutOf', () => {
     expect(width).toBeGreaterThan(400);
   });
 
-  it('leads an edge around what is between its ends', () => {
+  it('routes an edge around nodes between its ends', () => {
     const graph = chain([layer('a', 'A'), layer('b', 'B'), layer('c', 'C')]);
     graph.edges.push({ source: 'a', target: 'c', bytes: 1 });
     const tree = treeOf(graph);
@@ -48,7 +48,7 @@ describe('layoutOf', () => {
     beside.forEach(point => expect(point.x < x || point.x > x + width).toBe(true));
   });
 
-  it('tells how far it is', () => {
+  it('reports its progress', () => {
     const tree = treeOf(blocks(4));
     const root = boxOf(tree, openAtFirst(tree));
     const told: number[] = [];
@@ -58,7 +58,7 @@ describe('layoutOf', () => {
 });
 
 describe('drawnEdges', () => {
-  it('joins the edges between folded nodes and adds what crosses', () => {
+  it('merges edges between folded nodes, and sums the bytes between devices', () => {
     const tree = treeOf(blocks(12));
     const folded = new Set([tree.root.id]);
     const cuts = tree.graph.edges.map((_, index) => index);
@@ -83,7 +83,7 @@ class FakeWorker {
 describe('Layouter', () => {
   const box = { id: '', width: 0, height: 0, children: [], edges: [] };
 
-  it('ends an older request when a newer one comes, and keeps an idle worker', () => {
+  it('cancels an older request when there is a newer one, and reuses an idle worker', () => {
     const workers: FakeWorker[] = [];
     const layouter = new Layouter(() => {
       workers.push(new FakeWorker());

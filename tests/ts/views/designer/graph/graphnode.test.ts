@@ -7,7 +7,7 @@ import { blocks } from '../../../graphs';
 
 const trans = nullTranslator.load('jupyter_dtf');
 
-it('says in words how often a block repeats, and where it is', () => {
+it('describes in words how often a block repeats, and where it is placed', () => {
   const [stem, repeat] = treeOf(blocks(12)).root.children;
   const look = { shares: [{ device: null, part: 1, colour: null }] };
   const describe = (node: TreeNode | undefined) =>

@@ -51,7 +51,7 @@ function load(device: string, problem = ''): DeviceLoad {
 }
 
 describe('DeviceStrip', () => {
-  it('says what each device holds, and why something does not fit', () => {
+  it('shows what each device holds, and why something does not fit', () => {
     const onChoose = vi.fn();
     const onLeave = vi.fn();
     const strip = (choosing: boolean) => (
@@ -88,7 +88,7 @@ describe('a placement over 512 devices', () => {
     many.map(({ device }, index) => [device, load(device, index === 100 ? 'too large' : '')] as const)
   );
 
-  it('has a card for each range, which unfolds by a click and from the keyboard', () => {
+  it('has a card for each range, which expands with a click and with the keyboard', () => {
     const onChoose = vi.fn();
     render(
       <DeviceStrip
@@ -121,7 +121,7 @@ describe('a placement over 512 devices', () => {
     expect(document.activeElement).toBe(screen.getAllByRole('option')[1]);
   });
 
-  it('has a step in a few rows, and one line in the legend', () => {
+  it('shows a step in a few rows, and one line in the legend', () => {
     const slots = many.map(({ device }, index) => ({
       device,
       microbatch: 0,
@@ -162,7 +162,7 @@ describe('Properties', () => {
     />
   );
 
-  it('splits what can be split, over two devices or more', () => {
+  it('splits a layer over two or more devices', () => {
     const drawn = design();
     place(drawn, ['a'], ONE);
     render(panel(drawn, ['a']));
@@ -175,7 +175,7 @@ describe('Properties', () => {
     expect(actions.pin).toHaveBeenCalledWith(false);
   });
 
-  it('ticks the devices where a layer is, also after it was put elsewhere', () => {
+  it('checks the devices of a layer, also after it was moved', () => {
     const drawn = design();
     const ticked = () =>
       screen.getAllByRole<HTMLInputElement>('checkbox').flatMap(({ checked }, index) => (checked ? [index] : []));
@@ -188,7 +188,7 @@ describe('Properties', () => {
     expect(ticked()).toEqual([1]);
   });
 
-  it('adds up what is selected', () => {
+  it('sums over the selected layers', () => {
     render(panel(design(), ['a', 'b', 'c']));
     const values = within(screen.getByRole('complementary', { name: 'Selection' }));
     expect(values.getByText('Dense, Dropout')).toBeTruthy();
@@ -198,7 +198,7 @@ describe('Properties', () => {
 });
 
 describe('Compare', () => {
-  it('tells which layers ran elsewhere, and shows them alone if wanted', () => {
+  it('shows which layers ran elsewhere, and can show only these', () => {
     const onShow = vi.fn();
     const layers = [
       { layer: 'a', planned: [ONE], actual: [ONE] },
@@ -217,7 +217,7 @@ describe('Compare', () => {
     expect(onShow).toHaveBeenCalledWith('c');
   });
 
-  it('tells where the drawing is another than the plan', () => {
+  it('shows where the drawing differs from the plan', () => {
     const layers = ['a', 'b', 'c'].map(layer => ({ layer, planned: [ONE], actual: [ONE] }));
     const drawn = design();
     place(drawn, ['a'], ONE);
@@ -229,7 +229,7 @@ describe('Compare', () => {
     expect(screen.getByRole('row', { name: 'c worker:0 CPU:0 worker:0 CPU:0 ≠ not placed' })).toBeTruthy();
   });
 
-  it('does not claim that all is well with a run of another model', () => {
+  it('does not report a match for a run of another model', () => {
     const layers = ['a', 'z'].map(layer => ({ layer, planned: [ONE], actual: [ONE] }));
     const drawn = design();
     place(drawn, ['a', 'b', 'c'], ONE);
@@ -271,7 +271,7 @@ describe('PlacementBar', () => {
     );
   };
 
-  it('offers the runs of the design first, and says how each ended', () => {
+  it('offers the runs of the design first, with their states', () => {
     const change = { strategy: 'pipeline', name: 'net' };
     const runs = [
       runInfo('1', { ...change, name: 'other' }),
@@ -293,14 +293,14 @@ describe('PlacementBar', () => {
     expect(within(choice).getByText(/^net, [\d:]+$/)).toBeTruthy();
   });
 
-  it('measures on the cluster of the design where there are several', () => {
+  it('measures on the cluster of the design by default if there are several', () => {
     render(bar([], ['aaa', 'lab']));
     expect(screen.getByLabelText<HTMLSelectElement>('The cluster to measure on').value).toBe('lab');
   });
 });
 
 describe('Forecast', () => {
-  it('has the predicted step above the median of those measured, and the traced one apart', () => {
+  it('shows the predicted step above the median of the measured ones, and the traced step separately', () => {
     const slot = { device: ONE, microbatch: 0, phase: 'forward', start_s: 0, duration_s: 0.2 };
     const prediction = {
       step_seconds: 0.2,
@@ -343,7 +343,7 @@ describe('Forecast', () => {
     ).toBeTruthy();
   });
 
-  it('has fewer times on its axis where there is less room', () => {
+  it('has fewer ticks on its axis if there is less room', () => {
     const slot = { device: ONE, microbatch: 0, phase: 'forward', start_s: 0, duration_s: 0.00442 };
     const times = (width: number) => {
       vi.spyOn(HTMLElement.prototype, 'clientWidth', 'get').mockReturnValue(width);
@@ -380,7 +380,7 @@ describe('RunFields', () => {
     />
   );
 
-  it('changes one number at a time, with the arrows or typed', () => {
+  it('changes one number at a time, with the arrow keys or by typing', () => {
     render(fields(true));
     expect(screen.getAllByRole<HTMLInputElement>('textbox').map(({ value }) => value)).toEqual(['64', '300', '1', '2']);
     fireEvent.keyDown(screen.getByLabelText('epochs'), { key: 'ArrowUp' });
@@ -391,7 +391,7 @@ describe('RunFields', () => {
     expect(onChange).toHaveBeenLastCalledWith('batch size', { batch_size: 128 });
   });
 
-  it('takes whole numbers from 1, and says what the server has against one', () => {
+  it('accepts whole numbers from 1, and shows problems that the server reports', () => {
     onChange.mockClear();
     render(fields(true));
     expect(screen.getByText(message)).toBeTruthy();
@@ -404,14 +404,14 @@ describe('RunFields', () => {
     expect(onChange).not.toHaveBeenCalled();
   });
 
-  it('only shows what cannot be changed', () => {
+  it('is disabled if it is not editable', () => {
     render(fields(false));
     expect(screen.getAllByRole<HTMLInputElement>('textbox').every(({ disabled }) => disabled)).toBe(true);
   });
 });
 
 describe('looksOf', () => {
-  it('shares a block among its devices and marks what ran elsewhere', () => {
+  it('shows the shares of a block on its devices, and marks layers that ran elsewhere', () => {
     const drawn = design(blocks(3));
     const tree = treeOf(drawn.model!.graph);
     place(drawn, ['block_0/up', 'block_0/drop'], ONE);

@@ -1,4 +1,4 @@
-"""Tasks that apply an optimizer in different steps must not average the gradients of these steps."""
+"""Tests that tasks which apply an optimizer in different steps do not average the gradients of these steps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def conditional(condition: Any) -> Any:
 
 
 def test_a_condition_that_depends_on_the_share_is_an_error_that_says_so() -> None:
-    """Each task applies its optimizer in one of two steps, so that their calls match."""
+    """Each task applies its optimizer in one of the two steps, so their collective calls match nevertheless."""
 
     def program(ctx: FakeContext) -> Any:
         x, y = digits(16)

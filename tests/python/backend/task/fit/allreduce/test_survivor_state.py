@@ -1,4 +1,4 @@
-"""What tasks that have lived agree to go on from, told by where each of them stands."""
+"""Tests of the state from which surviving tasks agree to continue, derived from their positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKED = PackedCallbacks([True, False])
 
 
 class Meeting(Alone):
-    """One task's view of a meeting in which each says the same every time."""
+    """A reducer whose ``all_gather`` always returns the given positions."""
 
     def __init__(self, said: list[Standing | None]) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Meeting(Alone):
 
 
 def standing(name: str, step: int, *, was_chief: bool) -> Standing:
-    """Of a task in an epoch at whose beginning the chief's callbacks held "begun"; now they hold what it is called."""
+    """Return a task's position. Its callbacks hold ``name``; the chief's held "begun" at the beginning of the epoch."""
     places = (EVERYWHERE, CHIEFS) if was_chief else (EVERYWHERE,)
     return Standing(
         step=step,
@@ -42,14 +42,14 @@ def standing(name: str, step: int, *, was_chief: bool) -> Standing:
 
 
 def held(standings: list[Standing | None]) -> list[list[str]]:
-    """What the callbacks of each task are given."""
+    """Return the attributes that the callbacks of each task get after the agreement."""
     tasks = [f"worker:{rank}" for rank in range(len(standings))]
     parts = agree(standings[0], tasks, PACKED, Meeting(standings)).begin.state.parts
     return [[pickle.loads(data) for data in part.callbacks] for part in parts]
 
 
 def test_a_chief_that_comes_back_has_what_the_chief_that_lives_has() -> None:
-    # worker:1 was the chief while worker:0 was gone; worker:2 has done a step more.
+    # worker:1 was the chief while worker:0 was gone; worker:2 has done one more step.
     interim, other = standing("interim", 7, was_chief=True), standing("other", 8, was_chief=False)
     assert held([None, interim, other]) == [["interim", "interim"], ["interim"], ["other"]]
     assert held([None, interim])[0] == ["interim", "interim"]

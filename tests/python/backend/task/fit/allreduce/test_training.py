@@ -1,4 +1,4 @@
-"""N tasks against one plain Keras process: the same weights after every step, the same history."""
+"""Tests that N tasks get the same weights after every step, and the same history, as one plain Keras process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_tasks_do_what_one_process_does(name: str, size: int, trained: Trained) 
 
 @pytest.mark.parametrize(("name", "size"), [("one example in the last batch", 3), ("masked sequences, embedding", 2)])
 def test_the_ring_does_the_same(name: str, size: int, trained: Trained) -> None:
-    results = run_gang(size, distributed({name: CASES[name]}, "ring"))  # set up once in the life of a process
+    results = run_gang(size, distributed({name: CASES[name]}, "ring"))  # can be set up only once per process
     compare(CASES[name], trained(name, size)[0], results[0][name])
 
 

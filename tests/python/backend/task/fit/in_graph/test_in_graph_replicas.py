@@ -1,4 +1,4 @@
-"""Replicas on several devices against one plain Keras process, and where their operations run."""
+"""Tests of replicas on several devices, compared with one plain Keras process, and of where their operations run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def devices(count: int) -> None:
 
 
 def fit(ctx: FakeContext, model: Any, x: Any, y: Any = None, replicas: tuple[str, ...] = (), **arguments: Any) -> Any:
-    """What the client and then this task do. Returns the prepared fit, and the context or None where it only serves."""
+    """Do what the client and then this task does. Return the prepared fit, and the context, or None if the task only
+    provides its devices.
+    """
     import jupyter_dtf.client.fit as client
     from jupyter_dtf.schema.strategy import InGraph
 
@@ -101,12 +103,15 @@ def test_replicas_follow_one_process(count: int, names: list[str], reference: di
 
 
 def matmuls_by_task(ctx: FakeContext) -> Any:
-    """Each task a replica; and what multiplied matrices where, by the graphs that TensorFlow has cut the step into."""
+    """Train with one replica per task. Return the result and the number of matrix products per device, on the chief.
+
+    The products are counted in the graphs into which TensorFlow has partitioned the step.
+    """
     from tensorflow.python.eager import context
 
     if ctx.is_chief:
         context.context().enable_run_metadata()
-    result = case(ctx, CHOSEN[0], check=False)  # the model that comes home is not asked
+    result = case(ctx, CHOSEN[0], check=False)  # the returned model is not called for a comparison
     if result is None:
         return None
     where: dict[str, int] = {}
@@ -121,9 +126,9 @@ def test_each_task_of_a_gang_carries_a_replica(reference: dict[str, Recorded]) -
     (result, where), *others = run_gang(3, matmuls_by_task)
     assert others == [None, None]
     compare(CASES[CHOSEN[0]], reference[CHOSEN[0]], result)
-    one = 5  # two layers: two forward, two for the weights, one for what lies between
+    one = 5  # two layers: two forward, two for the weights' gradients, one for the gradient between the layers
     assert where == {
-        # It also does batches with fewer examples than replicas.
+        # The chief also computes batches with fewer examples than replicas.
         "/job:worker/replica:0/task:0/device:CPU:0": 2 * one,
         "/job:worker/replica:0/task:1/device:CPU:0": one,
         "/job:worker/replica:0/task:2/device:CPU:0": one,
@@ -168,7 +173,7 @@ def test_what_replicas_estimate_is_averaged_and_random_numbers_differ() -> None:
     assert calls == 2  # steps, not steps of each replica
     assert mean == pytest.approx(expected, rel=1e-6)
     (first,), (second,) = drops
-    assert second[1] - first[1] == 2  # each replica has drawn a number of its own in the step
+    assert second[1] - first[1] == 2  # each replica has drawn its own number in the step
     assert [step for step, values in points if "mae" in values] == [1, 2]
 
 
@@ -267,7 +272,7 @@ def test_an_optimizer_that_is_not_the_models_own_is_refused_as_by_several_tasks(
         devices(2)
 
         class Holding(keras.Model):
-            """Updates an inner model by an optimizer of that, or by one that nothing in the model leads to."""
+            """A model that updates an inner model with that model's optimizer, or with one that is no attribute."""
 
             def __init__(self, hidden: bool) -> None:
                 super().__init__()

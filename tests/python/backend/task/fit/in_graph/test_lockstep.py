@@ -1,4 +1,4 @@
-"""Replicas that run together: in turn, up to where they meet, and none is left behind."""
+"""Tests of replicas in lockstep: each runs in turn until the point where all of them meet, and no thread is left."""
 
 from __future__ import annotations
 

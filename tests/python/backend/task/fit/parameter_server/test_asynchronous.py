@@ -1,4 +1,4 @@
-"""Tasks that train at their own pace: what they have in common afterwards, and how far apart they get."""
+"""Tests of asynchronous training: the result that workers share, and how far one may get ahead of another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..comparison import alone, compare, distributed
 from ..outside_cases import CALLBACK_CASES
 from .programs import fit, metric, sgd
 
-# With one worker nothing is stale: it does what one process does, whatever lies on which server.
+# With one worker, nothing is stale: it trains like one process, however variables are distributed over servers.
 ON_ONE = ("momentum and clipping", "steps per execution", "learning rate schedule", "early stopping")
 SET = "weights that are set after each batch"
 OVER_TWO = ("adam, class weights", "masked sequences, embedding", "several inputs and outputs")
@@ -35,7 +35,7 @@ def test_one_worker_does_what_one_process_does() -> None:
 
 
 def too_late(ctx: FakeContext) -> Any:
-    """A worker that takes the place of a lost one when its server has ended."""
+    """Start a worker that replaces a lost one after its server has ended."""
     if ctx.job_name == "ps":
         return "ended"
     x, y = digits(20)
@@ -47,7 +47,7 @@ def test_a_worker_that_comes_when_all_others_have_ended_has_nothing_to_do() -> N
 
 
 def beside_a_connection_that_ends_at_once(ctx: FakeContext) -> Any:
-    """A worker while another one connects, and dies before it has said who it is."""
+    """Train a worker while another one connects, and disconnects before it has identified itself."""
     from jupyter_dtf.backend.task.fit.parameter_server.server_addresses import Places
 
     def data_fn(ctx: Any) -> Any:
@@ -66,7 +66,7 @@ def test_a_worker_that_dies_while_it_connects_ends_no_server() -> None:
 
 
 def test_a_weight_that_only_the_chief_gets_is_named() -> None:
-    """Without a step in common, there is none in which the others could get it."""
+    """Asynchronous workers have no common step in which the others could receive the weight."""
 
     def program(ctx: FakeContext) -> list[str]:
         case = CALLBACK_CASES["a weight that rises before each batch"]
@@ -80,7 +80,7 @@ def test_a_weight_that_only_the_chief_gets_is_named() -> None:
 
 
 def apart(ctx: FakeContext) -> Any:
-    """Two workers of unequal share, with batch normalization."""
+    """Train a model with batch normalization on two workers that have unequal amounts of data."""
     import keras
 
     class Own(keras.callbacks.Callback):
@@ -137,7 +137,10 @@ def test_each_worker_goes_through_its_own_data_and_all_gradients_count() -> None
 
 
 def paced(bound: int | None) -> Callable[[FakeContext], Any]:
-    """Both have made five steps; then one waits until the other is ``bound`` steps ahead, and a while longer."""
+    """Return a program in which, after five steps, one worker waits until the other is ``bound`` steps ahead.
+
+    It then waits a little longer. Without a bound, the other gets 10 steps ahead.
+    """
 
     def program(ctx: FakeContext) -> Any:
         import time
@@ -157,7 +160,7 @@ def paced(bound: int | None) -> Callable[[FakeContext], Any]:
                 elif batch == 5:
                     (ctx.run_dir / "slow one waits").touch()
                     wait_for("fast one is ahead")
-                    time.sleep(0.2)  # in which it would get further, if nothing held it
+                    time.sleep(0.2)  # the other would get further ahead if nothing stopped it
 
             def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
                 if ctx.rank == 0 and batch + 1 == 5 + (10 if bound is None else bound):
@@ -175,5 +178,5 @@ def test_a_worker_gets_as_far_ahead_as_the_bound_allows(bound: int | None) -> No
     chief, slow, _ = run_gang(3, paced(bound), servers=1)
     assert len(metric(chief, "staleness")) == len(metric(slow, "staleness")) == 20
     stalest = max(metric(slow, "staleness"))
-    # The other has made at least two steps when the slow one looks last, and at most eight when it comes back.
+    # The other has made at least two steps when the slow one last gets weights, and at most eight when it continues.
     assert stalest >= 10 if bound is None else stalest <= 6

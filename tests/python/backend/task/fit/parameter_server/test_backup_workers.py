@@ -1,4 +1,4 @@
-"""Synchronous training that does not wait for the slowest."""
+"""Tests of backup workers: synchronous training that does not wait for the slowest worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EPOCHS, STEPS = 3, 10
 
 
 def one_is_slow(ctx: FakeContext) -> Any:
-    """Three workers on equal data; one computes no step before another one has begun the next."""
+    """Train three workers on equal shares. One of them begins no step before another one has begun the next."""
     import keras
 
     class Slow(keras.callbacks.Callback):
@@ -47,7 +47,7 @@ def one_is_slow(ctx: FakeContext) -> Any:
 
 
 def accepted(ctx: FakeContext) -> set[int]:
-    """The steps of the run that this task's gradients are part of."""
+    """Return the steps of the run whose updates contain this task's gradients."""
     steps, before, dropped = set(), 0, 0.0
     for step, values in ctx.points:
         if "dropped" in values:
@@ -58,7 +58,10 @@ def accepted(ctx: FakeContext) -> set[int]:
 
 
 def replayed(taken: list[set[int]]) -> Any:
-    """One process on the examples of the tasks whose gradients each step took; ``taken`` by rank."""
+    """Return a program that trains in one process, in each step on the examples of the tasks whose gradients it used.
+
+    ``taken``: the steps that used each task's gradients, in rank order.
+    """
 
     def program(ctx: FakeContext) -> Any:
         x, y = digits(12 * STEPS)
@@ -93,7 +96,7 @@ def test_late_gradients_are_dropped_and_counted_and_nobody_waits_for_them() -> N
 
 
 def the_chief_misses_an_epoch(ctx: FakeContext) -> Any:
-    """It begins its first step, and goes on when the others are in the third epoch."""
+    """Train with a chief that waits in its first step until the others are in the third epoch."""
     import keras
 
     class Late(keras.callbacks.Callback):

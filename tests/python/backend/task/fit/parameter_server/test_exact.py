@@ -1,4 +1,4 @@
-"""Synchronous parameter servers where what one process does hangs on more than a gradient's mean."""
+"""Tests of synchronous parameter servers in cases where the result depends on more than the mean gradient."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ON_ONE = (
     *("positions, none in the last share", "positions, words tied to the output", "positions, run eagerly"),
     *("spectral norm", "decay, run eagerly", "averages swapped for validation", "averages, then the best weights"),
 )
-OVER_TWO = (  # every variable cut that may be
+OVER_TWO = (  # with every variable split that may be
     *("RMSprop", "Nadam", "Muon", "Lamb", "ScheduleFreeAdamW", "own: Simple", "positions and words in one lookup"),
     *("spectral norm, several steps at once", "decay", "averages, then the best weights"),
     "weights that are set after each batch",

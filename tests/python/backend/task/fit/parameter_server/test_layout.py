@@ -1,4 +1,4 @@
-"""Where variables lie."""
+"""Tests of the distribution of variables over servers."""
 
 from __future__ import annotations
 

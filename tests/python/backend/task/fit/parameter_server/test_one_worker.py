@@ -1,4 +1,4 @@
-"""A single worker, whose weights are on a server, trains as one process does, whatever its callbacks change."""
+"""Tests that one or two workers of a server train as one process does, whatever the callbacks change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..comparison import fit
 
 
 def changing(hook: str, optimizers: bool = False) -> Any:
-    """A callback that halves a trained weight, or the optimizer's first slot, in a hook."""
+    """Return a callback that halves a trained weight, or the optimizer's first slot, in the given hook."""
 
     class Changing(keras.callbacks.Callback):
         def change(self, *_: Any) -> None:

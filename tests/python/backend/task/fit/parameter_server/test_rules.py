@@ -1,4 +1,4 @@
-"""When gradients are applied and workers go on, with no task in sight."""
+"""Tests of the rules for when gradients are applied and workers continue, without any tasks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_follower_applies_what_was_decided_and_nothing_before() -> None:
 
 
 def test_leader_and_follower_make_the_same_updates_whatever_the_order() -> None:
-    """Gradients reach the two in orders of their own; decisions come late."""
+    """This holds although gradients reach the two in different orders, and decisions arrive late."""
     chooses = random.Random(1)
     leader, follower = Synchronous(range(4), 1), Following(range(4))
     decisions: list[tuple[int, frozenset[int]]] = []
@@ -157,7 +157,7 @@ def test_a_follower_leaves_out_what_has_not_come_before_its_worker_went() -> Non
     assert rule.decide(0, [0, 2]) == []
     assert rule.lose(2) == sets({0})
     assert rule.version == 1
-    rule.decide(1, [2])  # which the first has had of it before it went
+    rule.decide(1, [2])  # the first server had received this gradient before the worker was lost
     rule.come_back(2, 2)
     assert rule.decide(2, [0, 2]) == []
     rule.push(0, 2)

@@ -1,4 +1,4 @@
-"""Synchronous parameter servers without backup workers against one plain Keras process: the same weights."""
+"""Tests that synchronous parameter servers without backup workers get the same weights as one plain Keras process."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ OVER_TWO = {
 
 
 GROUP = 8
-"""So many cases are trained by one gang, which has to be done before its time is over."""
+"""The number of cases that one gang trains, which has to finish within its time limit."""
 
 Trained = Callable[[str], tuple[Recorded, Any]]
 
 
 @pytest.fixture(scope="module")
 def on_one() -> Trained:
-    """What one process makes of a case, and what two workers with one server do."""
+    """Return a function that gives a case's results in one process, and with two workers and one server."""
     names = list(ON_ONE)
 
     @cache
@@ -72,7 +72,7 @@ def on_one() -> Trained:
 
 @pytest.fixture(scope="module")
 def over_two() -> dict[str, Any]:
-    """Three workers and two servers, all variables cut."""
+    """Return the cases' results with three workers and two servers, with all variables split."""
     strategy = ParameterServer(sync=True, split_bytes=1)
     results: dict[str, Any] = run_gang(5, distributed(OVER_TWO, strategy=strategy), servers=2)[0]
     return results
@@ -91,7 +91,7 @@ def test_more_servers_do_the_same(name: str, over_two: dict[str, Any], on_one: T
 def test_machines_that_share_no_memory_do_the_same(on_one: Trained) -> None:
     name = "masked sequences, embedding"
     strategy = ParameterServer(sync=True, split_bytes=1)
-    # One run in the life of a process: the port is that of the task, and another run's has another.
+    # One run per process, because the port belongs to the task, and another run has another port.
     machines = ["a", "b", "b", "a"]
     results = run_gang(4, distributed({name: CASES[name]}, strategy=strategy), servers=2, machines=machines)
     compare(CASES[name], on_one(name)[0], results[0][name])

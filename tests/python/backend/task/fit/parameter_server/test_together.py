@@ -1,4 +1,4 @@
-"""What tasks with parameter servers owe each other: state that comes back, the end, failures."""
+"""Tests of the cooperation between workers and parameter servers: state that is returned, stopping, and failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from .programs import fit, metric, sgd
 
 
 def in_two_runs(ctx: FakeContext) -> Any:
-    """Adam's slots go to the servers with the model and come back with it."""
+    """Train in two runs, with Adam's slots sent to the servers and returned with the model, and in one process.
+
+    Return the variables of both models on the chief.
+    """
     import keras
 
     from jupyter_dtf.client.fit import prepare
@@ -37,7 +40,7 @@ def in_two_runs(ctx: FakeContext) -> Any:
         if result is not None:
             job.finish(result)
         else:
-            model = dense("adam")  # what the client hands out is the chief's
+            model = dense("adam")  # the client sends the chief's model
     if not ctx.is_chief:
         return None
     alone.fit(x, y, batch_size=12, epochs=4, shuffle=False, verbose=0)
@@ -89,7 +92,7 @@ def test_what_the_chief_decides_reaches_the_servers_and_all_workers() -> None:
         np.testing.assert_allclose(weights, 3, atol=1e-6)
     assert metric(chief[0], "learning_rate")[-1] == pytest.approx(3e-9)
     assert max(metric(other[0], "learning_rate")) < 1e-8
-    assert metric(other[2], "loss")  # it asked all to stop at its fifth step
+    assert metric(other[2], "loss")  # it requested a stop at its fifth step
     assert len(metric(other[2], "loss")) == 5
     assert len(metric(chief[2], "loss")) < 1000
     assert chief[3].updates["worker:1"]["applied"] == 5
@@ -102,7 +105,7 @@ def dying_server(ctx: FakeContext) -> Any:
     import tensorflow as tf
 
     class Dying(keras.optimizers.SGD):
-        """Ends the process in which it is applied for the fifth time: ps:1's."""
+        """An optimizer that ends the process of ps:1 when it is applied after five updates."""
 
         def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
             def look(iterations: Any) -> Any:
@@ -154,7 +157,7 @@ def test_a_server_names_the_worker_that_has_gone() -> None:
 
 
 def skipping(ctx: FakeContext) -> Any:
-    """A train_step that skips gradients that are not finite, of which only one worker has some."""
+    """Train with a ``train_step`` that skips gradients that are not finite, which only one worker has."""
     import keras
     import tensorflow as tf
 
@@ -195,11 +198,11 @@ def test_workers_of_which_only_some_apply_an_optimizer_do_not_wait_for_each_othe
 
 
 def not_divided(ctx: FakeContext) -> Any:
-    """Adafactor keeps what is no slot of one variable: two servers cannot share that."""
+    """Train with Adafactor, which has variables that are not slots, so that two servers cannot share them."""
     import keras
 
     if not ctx.is_chief:
-        return ""  # a run ends with its chief; here the others would wait for it
+        return ""  # a run ends with its chief; here, the others would wait for it
     try:
         fit(ctx, "adafactor", lambda: dense(keras.optimizers.Adafactor()), *digits(20), strategy="ps")
     except Exception as error:

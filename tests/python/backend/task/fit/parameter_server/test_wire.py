@@ -1,4 +1,4 @@
-"""Words and arrays between two ends, and who is let in."""
+"""Tests of messages and arrays between workers and servers, and of authentication."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECRET = b"the run's secret"
 
 @contextmanager
 def ends(listener: socket.socket, address: Any) -> Iterator[tuple[Channel, Channel]]:
-    """(server's end, worker's end)."""
+    """Yield the server's end and the worker's end of a connection."""
     accepted: list[Channel] = []
     thread = threading.Thread(target=lambda: accepted.append(accept(listener.accept()[0], SECRET)))
     thread.start()

@@ -18,7 +18,9 @@ def _compiled(*layers: Any, optimizer: Any = "sgd", loss: Any = "sparse_categori
 
 
 def as_in_a_function() -> Any:
-    """Equality, conditions, scopes, functions, captures and derivatives in layers, a loss and metrics."""
+    """Return a model that uses equality, conditions, scopes, functions, captures and derivatives in layers, a loss and
+    metrics.
+    """
     import keras
     import tensorflow as tf
 
@@ -80,7 +82,7 @@ def as_in_a_function() -> Any:
 
 
 def assigning() -> Any:
-    """Kernels that are assigned once per step, regardless of the number of microbatches, and a counter of steps."""
+    """Return a model with kernels that must be assigned once per step, not per microbatch, and a counter of steps."""
     import keras
 
     class Normed(keras.layers.Layer):
@@ -100,7 +102,7 @@ def assigning() -> Any:
 
 
 def positions() -> Any:
-    """A transformer block on words and their positions. The rows of the positions do not depend on the batch."""
+    """Return a transformer block on words and their positions. The rows of positions do not depend on the batch."""
     import keras
 
     layers = keras.layers
@@ -143,7 +145,7 @@ def _sequences() -> dict[str, Any]:
 
 
 def own_steps() -> Any:
-    """Custom steps with random numbers, moving averages and metrics that are not compiled."""
+    """Return a model with custom steps, random numbers, moving averages and metrics that are not compiled."""
     import keras
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Models laid over two tasks against one plain Keras process, step by step."""
+"""Tests of models placed on two tasks, compared with one plain Keras process after every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which placements are taken, and what is said of the others."""
+"""Tests of placements: which ones are accepted, and the errors for the others."""
 
 from __future__ import annotations
 

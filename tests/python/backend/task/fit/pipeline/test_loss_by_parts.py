@@ -1,4 +1,4 @@
-"""Which losses are the sums of what each microbatch has of them, and that the run says so."""
+"""Tests of which losses are sums of their microbatches' parts, and of the note about the order of microbatches."""
 
 from __future__ import annotations
 

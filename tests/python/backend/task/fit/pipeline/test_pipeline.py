@@ -1,4 +1,4 @@
-"""Pipelines beyond what every strategy does: splits, replicas, where things run, what is refused."""
+"""Tests of what only pipelines have: placed and split layers, replicas, and statistics of microbatches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .placed import device, fit
 
 
 def branches() -> Any:
-    """Two branches that share a layer, a skip over all of them, an embedding."""
+    """Return a model with an embedding, two branches that share a layer, and a skip connection around them."""
     import keras
 
     keras.utils.set_random_seed(3)
@@ -50,7 +50,7 @@ def data() -> dict[str, Any]:
 
 
 def trained(ctx: FakeContext, placement: Any, **arguments: Any) -> Any:
-    """What a placed model and one in this process come to, and where its layers ran."""
+    """Train a placed model, and the same model in this process. Return the state of both, and where layers ran."""
     from jupyter_dtf.backend.records.trace_files import read_placement
 
     ours, theirs = branches(), branches()
@@ -66,7 +66,10 @@ def _state(model: Any) -> list[Any]:
 
 
 def replicated(ctx: FakeContext) -> Any:
-    """Two copies, each of two tasks, at twice the rate; a batch of one example leaves the second copy without."""
+    """Train two copies, each on two tasks, and the model in one process at twice the learning rate; return the results.
+
+    The last batch has a single example, so one copy gets none of it.
+    """
     import keras
 
     keras.utils.set_random_seed(3)
@@ -138,7 +141,7 @@ def normalized() -> Any:
 
 
 def by_microbatches(model: Any, x: Any, y: Any, batch: int, microbatches: int) -> None:
-    """Train for an epoch in this process: microbatch after microbatch forward, one loss, one update."""
+    """Train for an epoch in this process: per batch, one forward pass for each microbatch, one loss, and one update."""
     import tensorflow as tf
 
     for first in range(0, len(x), batch):
@@ -176,7 +179,7 @@ def test_statistics_and_random_numbers_are_those_of_the_microbatches_in_order() 
 
 
 def test_executions_of_several_steps_are_not_cut_short() -> None:
-    """As in Keras, for which an epoch of three steps has four if two are executed at a time."""
+    """As in Keras, an epoch of three steps has four if two are executed at a time."""
 
     def program(ctx: FakeContext) -> Any:
         import keras

@@ -1,4 +1,4 @@
-"""What the code of layers, losses, metrics and steps does in a pipeline is what it does in one process."""
+"""Tests that the code of layers, losses, metrics and steps does the same in a pipeline as in one process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def every_case(ctx: FakeContext) -> Any:
 
 
 def users_have(ctx: FakeContext) -> dict[str, Recorded]:
-    """In TensorFlow's optimized graphs: without, one bias whose gradient is all but zero moves otherwise."""
+    """Train the cases in one process with TensorFlow's graph optimization, as users do.
+
+    Without it, one bias, whose gradient is nearly zero, changes differently.
+    """
     optimize_graphs(True)
     return plain(GRAPH_CASES)(ctx)
 
@@ -63,7 +66,7 @@ def test_a_step_of_ones_own_is_run_without_overlap_and_says_so(pipelined: dict[s
 
 
 def refused(name: str) -> Any:
-    """A model with a layer that several microbatches cannot share."""
+    """Return a model with a layer that several microbatches cannot share."""
     import keras
     import tensorflow as tf
 
@@ -91,7 +94,10 @@ def refused(name: str) -> Any:
 
 
 def refusals_and_effects(ctx: FakeContext) -> Any:
-    """What is refused; how often what has effects ran; what an assertion that fails in a layer says."""
+    """Return the errors of refused models, the lines that effects wrote, the error of a failed assertion, and the pid.
+
+    Each line contains the pid of the process that wrote it.
+    """
     import keras
     import tensorflow as tf
 
@@ -145,7 +151,7 @@ def test_what_cannot_be_had_is_refused_and_what_has_effects_runs() -> None:
     (found, lines, error, process), _ = run_gang(2, refusals_and_effects)
     for name, said in REFUSED.items():
         assert said in found[name]
-    # Each microbatch's once, in the client's process, though the layer is on the other task.
+    # Once per microbatch, in the client's process, although the layer is on the other task.
     assert {number for number, _ in lines} == {str(process)}
     texts = [text for _, text in lines]
     assert sorted(texts) == sorted(["1", "1", *["4"] * 12, *["then"] * 14])

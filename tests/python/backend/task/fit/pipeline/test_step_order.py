@@ -1,4 +1,4 @@
-"""The order that is written into a graph: which operations of a stage wait for which."""
+"""Tests of the order of operations in a pipeline's graph: which operations of a stage wait for which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIDE = 2
 
 
 def way_back(second_task: int) -> list[tf.Operation]:
-    """Derivatives of two layers on task 1, and then something on another task; those of weights are made first."""
+    """Create the derivatives of two layers on task 1, of weights first, and then an operation on ``second_task``."""
     v1 = tf.compat.v1
     with v1.device("/job:worker/task:1/device:CPU:0"):
         slope, weights = (v1.placeholder(tf.float32, [SIDE, SIDE]) for _ in range(2))
@@ -28,7 +28,7 @@ def way_back(second_task: int) -> list[tf.Operation]:
 
 
 def in_turn(operations: list[tf.Operation]) -> list[str]:
-    """The names of the operations in the order in which they wait for each other."""
+    """Return the names of the operations in the order in which they wait for each other."""
     names = {operation.name for operation in operations}
     after = {before.name: later.name for later in operations for before in later.control_inputs if before.name in names}
     found = [name for name in after if name not in after.values()]
@@ -52,9 +52,9 @@ def test_where_none_waits_they_stay_in_the_order_of_their_making() -> None:
 
 
 def passes(microbatches: int, carried: bool = False) -> tuple[list[Phase], list[Phase]]:
-    """Three stages on two tasks, there and back again, with weights: ``first`` and ``third`` on task 0.
+    """Return the forward and backward passes of three stages with weights; ``first`` and ``third`` are on task 0.
 
-    ``carried``: the third stage leaves something for the first one of the next microbatch.
+    ``carried``: whether the output of the third stage is an input of the first stage of the next microbatch.
     """
     v1 = tf.compat.v1
     graph = v1.get_default_graph()
@@ -81,7 +81,7 @@ def passes(microbatches: int, carried: bool = False) -> tuple[list[Phase], list[
 
 
 def on_task(task: int) -> list[str]:
-    """The products of a task in an order that the graph allows, which is the only one if each waits for another."""
+    """Return a task's matrix products in the order that the graph prescribes, and check that it is the only one."""
     v1 = tf.compat.v1
     before: dict[str, set[str]] = {}
     for operation in v1.get_default_graph().get_operations():
@@ -114,7 +114,7 @@ def test_each_device_has_one_order_of_forward_and_backward_passes() -> None:
 
 
 def test_what_a_microbatch_leaves_for_an_earlier_stage_of_the_next_one_is_waited_for() -> None:
-    """The graph would otherwise have a cycle: no step of it could run."""
+    """Otherwise, the graph would have a cycle, and no step could run."""
     with tf.Graph().as_default():
         assert take_turns(*passes(4, carried=True)) is not None
         first = on_task(0)

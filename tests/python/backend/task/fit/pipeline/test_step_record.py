@@ -1,4 +1,4 @@
-"""When devices were busy, by the times of a step's operations."""
+"""Tests of when devices were busy, according to the times of a step's operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .placed import device
 
 
 def ran(**operations: list[tuple[str, int, int]]) -> Any:
-    """RunMetadata of tasks with (name, start, end) of their operations, in microseconds."""
+    """Return RunMetadata of tasks, given ``(name, start, end)`` of their operations, in microseconds."""
     devices = [
         SimpleNamespace(
             device=f"/job:worker/replica:0/task:{task[-1]}/device:CPU:0",

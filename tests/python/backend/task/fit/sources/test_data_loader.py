@@ -1,4 +1,4 @@
-"""A PyTorch DataLoader, as the stand-in has it, read in turn by tasks: the batches that it gives one process."""
+"""Tests of a PyTorch ``DataLoader`` (a stand-in) that tasks read in turn: they get the batches of one process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES, BATCH = 23, 5
 
 
 class Numbers:
-    """Examples that are their own numbers, all of which it may be asked for at once."""
+    """A dataset whose examples are their own indices. With ``at_once``, many of them can be requested in one call."""
 
     def __init__(self, at_once: bool = False) -> None:
         self.asked: list[int] = []
@@ -35,7 +35,7 @@ class Numbers:
 
 
 def loader(kind: str) -> DataLoader:
-    """One of each kind, always alike."""
+    """Return a loader of this kind, which is the same in every call."""
     own = np.random.default_rng(4)
     kinds: dict[str, dict[str, Any]] = {
         "in order": {"batch_size": BATCH},
@@ -47,7 +47,7 @@ def loader(kind: str) -> DataLoader:
 
 
 def passes(ctx: Any, source: Any, count: int, **options: Any) -> list[list[list[int]]]:
-    """By pass and batch this task's examples, as the training reads them. Keras's ``shuffle`` says nothing."""
+    """Return this task's examples by pass and batch, as training reads them. Keras's ``shuffle`` has no effect."""
     from jupyter_dtf.backend.task.fit.sources.base import Reading, Share
 
     opened = source.open(ctx, Reading("x", Share(ctx.rank, ctx.size), seed=5, own_seed=11, **options))
@@ -62,13 +62,13 @@ def passes(ctx: Any, source: Any, count: int, **options: Any) -> list[list[list[
 
 
 def of_all(tasks: list[Any]) -> list[list[list[int]]]:
-    """The batches of the tasks' shares."""
+    """Return the batches, put together from the tasks' shares."""
     return [[[*chain(*shares)] for shares in zip(*each, strict=True)] for each in zip(*tasks, strict=True)]
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_shares_are_the_batches_that_the_loader_gives(size: int) -> None:
-    """In the orders that its own generator draws: Keras looks at two batches first, which is a draw of its own."""
+    """The orders are those that its own generator draws, after one draw for the batches that Keras inspects first."""
 
     def program(ctx: Any) -> Any:
         def source(kind: str) -> Any:
@@ -85,7 +85,7 @@ def test_shares_are_the_batches_that_the_loader_gives(size: int) -> None:
     found = {name: of_all([task[name] for task in tasks]) for name in tasks[0]}
     for kind in ("in order", "dropped", "shuffled"):
         plain = loader(kind)
-        next(iter(plain))  # as Keras looks at it
+        next(iter(plain))  # as Keras inspects it
         expected = [[np.asarray(y.cpu()).tolist() for _, y in plain] for _ in range(3)]
         assert found[kind] == expected, kind
     assert len({str(each) for each in found["shuffled"]}) == 3

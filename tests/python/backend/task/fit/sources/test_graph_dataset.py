@@ -1,4 +1,4 @@
-"""Passed datasets, sent and divided: the shares of all tasks, put together, are the batches of one process."""
+"""Tests of passed datasets: the shares of all tasks, put together, are the batches of one process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DATASET: Any = tf.data.Dataset
 X = np.random.default_rng(0).random((23, 3)).astype(np.float32)
 Y = np.arange(23)
 ALONE, BELOW = "takes its share of it", "maps only these"
-"""What is said of a dataset that each task computes whole, and of one whose maps are divided as well."""
+"""Parts of the descriptions of a dataset that each task computes whole, and of one whose maps are divided as well."""
 
 
 def slices() -> Any:
@@ -68,7 +68,7 @@ def python() -> Any:
 
 
 def augmented() -> Any:
-    """A layer that draws from a variable of its own, on whole batches, in parallel."""
+    """Return a dataset with a layer that draws random numbers, from its own variable, for whole batches."""
     layer = keras.layers.RandomFlip("horizontal", seed=1)
     images = np.random.default_rng(1).random((10, 2, 4, 1)).astype(np.float32)
     return DATASET.from_tensor_slices(images).batch(4).map(layer)
@@ -79,7 +79,7 @@ def endless() -> Any:
 
 
 def mixed() -> Any:
-    """Batches of which a map mixes the examples: shares are taken after it, never before."""
+    """Return batches whose examples a map mixes, so that shares must be taken after the map."""
     return slices().map(doubled).batch(7).map(lambda x, y: (x - tf.reduce_mean(x, 0) + x[::-1], y))
 
 
@@ -139,7 +139,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 def sent(data: Any) -> GraphDataset:
-    """The source as a task has it."""
+    """Return the source as a task receives it."""
     source = unpack(pack(data_of(data, None, None, "x")))
     assert isinstance(source, GraphDataset)
     return source
@@ -164,7 +164,7 @@ def put_together(parts: list[Any]) -> Any:
 
 
 def in_parts(batch: Any, size: int, last: Any) -> Any:
-    """The batch with its examples in the order in which tasks have them: neighbours, or every so many-th."""
+    """Return the batch with its examples in the order of the tasks' shares, which are contiguous or strided."""
     examples, *_ = tf.nest.flatten(batch)
     if not isinstance(examples, tf.Tensor):
         return batch
@@ -188,10 +188,10 @@ def equal(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_shares_put_together_are_the_batches(name: str) -> None:
-    """Over two passes, for one, two and three tasks."""
+    """This holds over two passes, for one, two and three tasks."""
     make, division = CASES[name]
     source = sent(make())
-    # How far an endless pass reads ahead, and so how often it has shuffled, depends on time.
+    # How far an endless pass reads ahead, and thus how often it has shuffled, depends on timing.
     passes = 1 if source.batches == -1 else 2
     expected = [list(made.take(9)) for made in [make()] for _ in range(passes)]
     for size in (1, 2, 3):
@@ -222,7 +222,7 @@ STANDING = [(name, None) for name in ("maps", "shuffled, unknown length", "shuff
     ],
 )
 def test_stands_where_it_stood(name: str, steps_per_epoch: int | None) -> None:
-    """After two epochs and a step the rest is what it was, in the orders that plain Keras has."""
+    """Resuming after two epochs and a step gives the remaining batches, in the order of plain Keras."""
     make, _ = CASES[name]
 
     class Seen(keras.callbacks.Callback):
@@ -395,7 +395,7 @@ def test_labels_are_in_the_dataset() -> None:
 
 
 def test_a_dataset_is_on_the_cpu_of_a_task_with_a_gpu() -> None:
-    """Another device of the CPU takes the place of a GPU, on which TensorFlow ends the process with SIGSEGV."""
+    """A second CPU device stands in for a GPU, on which TensorFlow would end the process with SIGSEGV."""
 
     def devices(ctx: Any) -> list[str]:
         divide_cpu(2)

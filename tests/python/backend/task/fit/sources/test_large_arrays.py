@@ -1,4 +1,4 @@
-"""Arrays that stay in their files: rows read as they are in memory, shared and shuffled as those in memory are."""
+"""Tests of arrays that stay in their files: they are read, divided and shuffled like arrays in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMBERS = np.random.default_rng(0).normal(size=(61, 4, 3))
 
 
 def stored(directory: Path, numbers: Any = NUMBERS) -> dict[str, Any]:
-    """The same numbers in files of every kind, and as views of some."""
+    """Return the same numbers in files of every kind, and as views of some of them."""
     mapped = np.memmap(directory / "numbers.raw", numbers.dtype, "w+", shape=(70, *numbers.shape[1:]), offset=40)
     mapped[5:66] = numbers
     np.save(directory / "numbers.npy", numbers)

@@ -1,4 +1,4 @@
-"""A task reads a pass that its host cannot give, or gives in a form that cannot be read."""
+"""Tests of reading a pass that the host cannot provide, or provides in a form that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches in which an output has no weights, in every form of data that may have them, against plain Keras."""
+"""Tests of batches in which an output has no weights, for every form of data that allows this, against plain Keras."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def forms() -> dict[str, Any]:
 
 
 def _own(dataset: Any, ctx: Any) -> Any:
-    """All batches on the first task, and none on the others."""
+    """Return all batches on the first task, and none on the others."""
     return dataset if ctx.rank == 0 else dataset.take(0)
 
 

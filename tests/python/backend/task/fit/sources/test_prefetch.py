@@ -1,4 +1,4 @@
-"""Processes that compute ahead, and what becomes of them."""
+"""Tests of the end of the processes that compute ahead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_no_process_stays_when_the_one_that_reads_is_killed() -> None:
-    """Its output ends when nobody holds it any more, and that is its processes, too."""
+    """Its output ends only when no process holds it any more, including the processes that it has started."""
     done = subprocess.run(
         [sys.executable, "-c", READS], stdout=subprocess.PIPE, text=True, timeout=left_s(), check=False
     )

@@ -1,4 +1,4 @@
-"""A PyDataset read in turn by tasks: all of its examples, each once an epoch, whatever its hooks draw."""
+"""Tests of a ``PyDataset`` that tasks read in turn: each example is read once per epoch, whatever its hooks draw."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLES, BATCH = 23, 5
 
 
 class Numbers(keras.utils.PyDataset):
-    """Examples that are their own numbers; shuffled at the end of an epoch by ``draw``."""
+    """A dataset whose examples are their own indices, shuffled at the end of an epoch with the generator ``draw``."""
 
     def __init__(self, draw: str = "", endless: bool = False, fails_at: int = -1, **options: Any) -> None:
         super().__init__(**options)
@@ -41,7 +41,7 @@ class Numbers(keras.utils.PyDataset):
     def __getitem__(self, number: int) -> Any:
         if number == self.fails_at and self.epoch > 1:
             raise LookupError("no such file")
-        self.opened = self.opened or threading.Lock()  # what cannot be pickled, made when it is needed
+        self.opened = self.opened or threading.Lock()  # cannot be pickled; created when it is needed
         self.own.random()
         chosen = self.index[number % 5 * BATCH : (number % 5 + 1) * BATCH]
         return {"a": chosen.astype("float32")[:, None]}, chosen
@@ -55,7 +55,7 @@ class Numbers(keras.utils.PyDataset):
 
 
 def passes(ctx: Any, source: Any, count: int, seed: int | None = None, **options: Any) -> list[list[list[int]]]:
-    """By pass and batch this task's examples, as the training reads them."""
+    """Return this task's examples by pass and batch, as training reads them."""
     from jupyter_dtf.backend.task.fit.sources.base import Reading, Share
 
     np.random.seed(ctx.rank)
@@ -71,7 +71,7 @@ def passes(ctx: Any, source: Any, count: int, seed: int | None = None, **options
 
 
 def of_all(tasks: list[Any]) -> list[list[list[int]]]:
-    """The batches of the tasks' shares."""
+    """Return the batches, put together from the tasks' shares."""
     return [[[*chain(*shares)] for shares in zip(*each, strict=True)] for each in zip(*tasks, strict=True)]
 
 
@@ -114,7 +114,7 @@ def test_shares_are_the_batches_of_one_process() -> None:
 
 
 def test_what_goes_on_within_a_pass_reads_what_was_left() -> None:
-    """Of a pass of several epochs, of one, and of an endless one; in the order that its hooks draw by then."""
+    """The pass has several epochs, one epoch, or no end. The order is the one that its hooks have drawn by then."""
     forms: list[tuple[dict[str, Any], int | None, int | None, list[tuple[int, int, int]]]] = [
         ({}, 5, 2, [(0, 1, 1), (1, 0, 2), (1, 1, 3), (2, 1, 5), (4, 1, 8)]),
         ({"workers": 3}, None, None, [(0, 3, 3), (1, 5, 10)]),
@@ -151,7 +151,7 @@ LEAVING = {
     "never begins": ("numpy", [[], [9, 9], [9, 9]]),
     "ends where it leads": ("own", [[2], [9, 9, 9], [9, 9, 9]]),
 }
-"""How each passes are shuffled, and by rank how many batches a program takes of each at most, until it ends."""
+"""For each case: how passes are shuffled and, by rank, the most batches that the program takes of each pass."""
 
 
 def test_nobody_waits_for_a_task_that_has_left() -> None:
