@@ -2,7 +2,8 @@
 
 A peer must prove that it belongs to the run before any other data is read from it: with the run's certificate (TLS) or,
 if encryption is disabled, with an HMAC over fresh nonces. Each incoming connection has its own thread and a few seconds
-to do so; a silent connection thus cannot block others.
+to do so; a silent connection thus cannot block others. For data, the dialling side then sends the key of the frames
+over TLS.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from .....errors import Unavailable
 from .....schema.cluster import split_endpoint
+from .frames import KEY_BYTES, new_key
 from .run_certificate import NONCE_BYTES, PROOF_BYTES, Tls, encrypts, is_proof, nonce, proof
 from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
 
@@ -26,8 +28,8 @@ KNOCKING = 200
 """The maximum number of connections that may be authenticating at a time. If another arrives, the oldest is closed."""
 _BACKLOG = 128
 
-_HELLO = struct.Struct("<4sIH")  # magic, rank in the run, length of the group's name
-_MAGIC = b"dtf1"
+_HELLO = struct.Struct("<4sI?H")  # magic, rank in the run, whether the key of frames follows, length of the group's name
+_MAGIC = b"dtf2"
 _MOST_OF_A_NAME = 200
 _WELCOME = b"W"
 
@@ -96,15 +98,19 @@ class Links:
 
         Raises OSError, in particular ConnectionRefusedError while the task is not listening.
         """
-        return Outgoing(self.dial_raw(group, rank), self.peer(rank), self.patience_s)
+        key = new_key() if self._tls is not None else None
+        return Outgoing(self._connected(group, rank, key), self.peer(rank), self.patience_s, key)
 
     def dial_raw(self, group: str, rank: int) -> socket.socket:
-        """Connect as ``dial`` does, but return the bare socket."""
+        """Connect as ``dial`` does, but return the socket, which can be read and written."""
+        return self._connected(group, rank, None)
+
+    def _connected(self, group: str, rank: int, key: bytes | None) -> socket.socket:
         connected = socket.create_connection(self._places[rank], timeout=HANDSHAKE_S)
         try:
             prepare(connected, self.patience_s)
             name = group.encode()
-            hello = _HELLO.pack(_MAGIC, self.rank, len(name)) + name
+            hello = _HELLO.pack(_MAGIC, self.rank, key is not None, len(name)) + name
             if self._tls is not None:
                 connected = self._tls.dialled(connected)
                 connected.sendall(hello)
@@ -117,6 +123,8 @@ class Links:
                     raise NotOurs("the program that listens there does not know the run's secret")
             if exactly(connected, 1) != _WELCOME:
                 raise NotOurs("the program that listens there does not respond like a task")
+            if key is not None:
+                connected.sendall(key)
             connected.settimeout(None)
         except BaseException:
             connected.close()
@@ -161,7 +169,7 @@ class Links:
         late.daemon = True
         late.start()
         try:
-            proved, rank, group = self._proved(connected)
+            proved, rank, group, key = self._proved(connected)
         except (OSError, ValueError):
             connected.close()
             self._turned_away(host)
@@ -169,7 +177,7 @@ class Links:
         finally:
             late.cancel()
             self._end_knock(number)
-        incoming = Incoming(proved, self.peer(rank), self.patience_s)
+        incoming = Incoming(proved, self.peer(rank), self.patience_s, key)
         if (service := self._services.get(group)) is not None:
             service(incoming, proved)
             return
@@ -180,8 +188,9 @@ class Links:
         if before is not None:
             before.close()
 
-    def _proved(self, connected: socket.socket) -> tuple[socket.socket, int, str]:
-        """Authenticate a connection. Returns the authenticated connection, the peer's rank and the group.
+    def _proved(self, connected: socket.socket) -> tuple[socket.socket, int, str, bytes | None]:
+        """Authenticate a connection. Returns the authenticated connection, the peer's rank, the group, and the key of
+        frames, if the peer sends any.
 
         Raises OSError if the peer does not belong to the run.
         """
@@ -196,7 +205,7 @@ class Links:
                 nonces = exactly(connected, NONCE_BYTES) + mine
                 connected.sendall(mine)
             head = exactly(connected, _HELLO.size)
-            magic, rank, length = _HELLO.unpack(head)
+            magic, rank, has_key, length = _HELLO.unpack(head)
             if magic != _MAGIC or length > _MOST_OF_A_NAME or rank >= len(self._tasks):
                 raise Stranger("it is not a task")
             name = exactly(connected, length)
@@ -206,11 +215,12 @@ class Links:
                     raise Stranger("it does not know the run's secret")
                 connected.sendall(proof(self._secret, b"answers", nonces, head + name))
             connected.sendall(_WELCOME)
+            key = exactly(connected, KEY_BYTES) if has_key and self._tls is not None else None
             connected.settimeout(None)
         except BaseException:
             connected.close()
             raise
-        return connected, rank, name.decode(errors="replace")
+        return connected, rank, name.decode(errors="replace"), key
 
     def _end_knock(self, number: int, hang_up: bool = False) -> None:
         with self._changed:

@@ -2,7 +2,8 @@
 
 The connecting side sends the data. With one connection per direction, a task can read and write simultaneously in two
 threads, which a single TLS connection does not allow. The opposite direction of a connection carries only one word,
-with which a task that leaves reports its reason.
+with which a task that leaves reports its reason. On an encrypted connection, the data is in frames (``frames.py``), and
+the word is sent by TLS.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from .....errors import InvalidInput
+from .frames import FrameReader, FrameWriter
 
 _BUFFER_BYTES = 1 << 16
 _SILENT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
@@ -116,17 +118,18 @@ def _is_silent(connected: socket.socket, patience_s: float) -> bool:
 
 
 class Outgoing:
-    """The sending side of a connection."""
+    """The sending side of a connection. With ``key``, data is sent in frames that are encrypted with it."""
 
-    def __init__(self, connected: socket.socket, peer: Peer, patience_s: float) -> None:
+    def __init__(self, connected: socket.socket, peer: Peer, patience_s: float, key: bytes | None = None) -> None:
         self.peer = peer
         self._patience_s = patience_s
         self.sent = 0
         """The number of bytes sent so far."""
         self._sending_s = 0.0
         self._socket = connected
-        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # to check for data without decrypting it
-        self._lock = threading.Lock()  # a TLS connection cannot be read and written at the same time
+        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # the connection without TLS
+        self._sink = connected if key is None else FrameWriter(self._raw, key)
+        self._lock = threading.Lock()  # held while sending, and while looking for a word
         self._word = Word.HERE
 
     def fileno(self) -> int:
@@ -137,7 +140,7 @@ class Outgoing:
         try:
             with self._lock:
                 begun = time.perf_counter()
-                self._socket.sendall(data)
+                self._sink.sendall(data)
                 self._sending_s += time.perf_counter() - begun
         except OSError as error:
             self._note(error)
@@ -205,9 +208,9 @@ def await_any(wires: Sequence[Outgoing], seconds: float) -> None:
 
 
 class Incoming:
-    """The receiving side of a connection. Not thread-safe."""
+    """The receiving side of a connection. With ``key``, data is in frames that are encrypted with it. Not thread-safe."""
 
-    def __init__(self, connected: socket.socket, peer: Peer, patience_s: float) -> None:
+    def __init__(self, connected: socket.socket, peer: Peer, patience_s: float, key: bytes | None = None) -> None:
         self.peer = peer
         self._patience_s = patience_s
         self.received = 0
@@ -215,7 +218,12 @@ class Incoming:
         self.word = Word.HERE
         """SILENT if this side has detected that the other machine does not respond, otherwise HERE."""
         self._socket = connected
-        self._is_encrypted = isinstance(connected, ssl.SSLSocket)
+        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # the connection without TLS
+        self._decrypted: ssl.SSLSocket | FrameReader | None = None
+        if key is not None:
+            self._decrypted = FrameReader(self._raw, key)
+        elif isinstance(connected, ssl.SSLSocket):
+            self._decrypted = connected
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._first, self._end = 0, 0
 
@@ -224,7 +232,7 @@ class Incoming:
 
     def is_ready(self) -> bool:
         """Return whether data that has already been read from the network is available."""
-        return self._end > self._first or (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0)
+        return self._end > self._first or (self._decrypted is not None and self._decrypted.pending() > 0)
 
     def read(self, nbytes: int) -> memoryview:
         """Return the next ``nbytes`` bytes, at most the buffer's size, as memory that is valid until the next call.
@@ -246,14 +254,16 @@ class Incoming:
         done = min(self._end - self._first, len(target))
         target[:done] = self._buffer[self._first : self._first + done]
         self._first += done
-        flags = 0 if self._is_encrypted else socket.MSG_WAITALL
         while done < len(target):
-            done += self._receive(target[done:], flags)
+            done += self._receive(target[done:], socket.MSG_WAITALL)
         self.received += len(target)
 
     def _receive(self, target: memoryview, flags: int) -> int:
         try:
-            count = self._socket.recv_into(target, len(target), flags)
+            if self._decrypted is None:
+                count = self._raw.recv_into(target, len(target), flags)
+            else:
+                count = self._decrypted.recv_into(target)
         except OSError as error:
             if error.errno in _SILENT or _is_silent(self._socket, self._patience_s):
                 self.word = Word.SILENT
@@ -271,6 +281,7 @@ class Incoming:
             self._socket.send(word.value)
 
     def close(self) -> None:
+        self._raw.close()
         _close(self._socket)
 
 

@@ -5,7 +5,8 @@ sent through a Unix socket and payloads through a file in shared memory, one for
 alternate, so a file has been read before it is written again. Across machines, both are sent over TCP.
 
 Both sides prove knowledge of the run's secret by HMAC over fresh nonces before anything else is read. Across machines,
-everything is encrypted with the run's certificate, unless encryption is disabled. Nothing is unpickled.
+everything is encrypted, unless encryption is disabled: the handshake by TLS with the run's certificate, then messages in
+frames with keys that the two sides have exchanged over TLS. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .....schema.disk_space import allocate
+from ...collectives.tcp.frames import KEY_BYTES, FrameReader, FrameWriter, new_key
 from ...collectives.tcp.run_certificate import Tls, encrypts
 from .messages import AnyWord, decode, encode
 
@@ -155,17 +157,27 @@ def listen_on_port(host: str, port: int) -> socket.socket:
 
 
 class Encrypted:
-    """A TLS connection with the methods of ``multiprocessing.connection.Connection`` that ``Channel`` uses."""
+    """An encrypted connection with the methods of ``multiprocessing.connection.Connection`` that ``Channel`` uses."""
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected
+        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # the connection without TLS
+        self._sink: ssl.SSLSocket | FrameWriter = connected
+        self._source: ssl.SSLSocket | FrameReader = connected
+
+    def use_frames(self) -> None:
+        """From now on, send and receive frames rather than TLS records. Both sides must call this."""
+        key = new_key()
+        self.send_bytes(key)
+        other = self.recv_bytes(KEY_BYTES)
+        self._sink, self._source = FrameWriter(self._raw, key), FrameReader(self._raw, other)
 
     def send_bytes(self, data: bytes | memoryview) -> None:
         """Send ``data`` as one message."""
-        self._socket.sendall(_LENGTH.pack(len(data)))
-        self._socket.sendall(data)
+        self._sink.sendall(_LENGTH.pack(len(data)))
+        self._sink.sendall(data)
 
-    def recv_bytes(self, most: int | None = None) -> bytes:
+    def recv_bytes(self, most: int | None = None) -> bytes | bytearray:
         """Return the next message.
 
         Raises EOFError if the connection has ended, and OSError if the message is longer than ``most``.
@@ -173,19 +185,20 @@ class Encrypted:
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if length < 0 or (most is not None and length > most):
             raise OSError("bad message length")
-        return bytes(self._exactly(length))
+        return self._exactly(length)
 
     def _exactly(self, nbytes: int) -> bytearray:
         data = bytearray(nbytes)
         rest = memoryview(data)
         while rest:
-            count = self._socket.recv_into(rest)
+            count = self._source.recv_into(rest)
             if not count:
                 raise EOFError
             rest = rest[count:]
         return data
 
     def close(self) -> None:
+        self._raw.close()
         self._socket.close()
 
     def settimeout(self, seconds: float | None) -> None:
@@ -274,6 +287,11 @@ def _prepared(connected: socket.socket, secret: bytes, is_server: bool) -> Conne
 
 def _authenticated(connection: Connection | Encrypted) -> Channel:
     if isinstance(connection, Encrypted):
+        try:
+            connection.use_frames()
+        except BaseException:
+            connection.close()
+            raise
         connection.settimeout(None)
     else:
         _set_timeout(connection, 0)
