@@ -22,7 +22,7 @@ from ....errors import InvalidInput
 from .. import time_accounts
 from .calls import described, mark, text_of
 from .matching import Matching
-from .primitive import Array, Reducer, check_op, check_splits
+from .primitive import Array, Reducer, check_op, check_splits, pickled
 from .program_order import ProgramOrder, in_graph
 
 _MANY_CALLS = 1000  # the number of different calls whose marks are cached
@@ -166,7 +166,7 @@ class ArrayReducer(Reducer):
         return gathered
 
     def all_gather(self, value: Any, name: str = "allgather of an object") -> list[Any]:
-        return [pickle.loads(data) for data in self.gather_bytes(pickle.dumps(value), mark(name))]
+        return [pickle.loads(data) for data in self.gather_bytes(pickled(value), mark(name))]
 
     def gather_bytes(self, sent: bytes, call: bytes) -> list[bytes]:
         """Return the bytes of all tasks, in rank order."""

@@ -97,7 +97,10 @@ def barrier(process_set: ProcessSet | None = None) -> None:
 
 
 def broadcast_object(obj: Any = None, root_rank: int = 0, process_set: ProcessSet | None = None) -> Any:
-    """Return the picklable object of the task ``root_rank``; the objects of other tasks are ignored."""
+    """Return the object of the task ``root_rank``; the objects of other tasks are ignored.
+
+    The object must be picklable; functions that are defined in the program may be lambdas or nested ones.
+    """
     comm = communicator(process_set)
     root = comm.root(root_rank)
     name = call_name("broadcast_object", root_rank=root_rank)
@@ -105,5 +108,5 @@ def broadcast_object(obj: Any = None, root_rank: int = 0, process_set: ProcessSe
 
 
 def allgather_object(obj: Any, process_set: ProcessSet | None = None) -> list[Any]:
-    """Return all tasks' picklable objects, in rank order."""
+    """Return all tasks' objects, in rank order. They must be picklable, as for ``broadcast_object``."""
     return communicator(process_set).reducer.all_gather(obj, "allgather_object")

@@ -11,7 +11,7 @@ from .primitive import TYPES
 
 
 def checked(value: Any) -> Any:
-    """Convert a value to a tensor, unless it is ``tf.IndexedSlices``. Raises InvalidInput if it cannot be sent."""
+    """Convert a value, or the parts of ``tf.IndexedSlices``, to a tensor. Raises InvalidInput if it cannot be sent."""
     if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
         instead = "value.to_tensor()" if isinstance(value, tf.RaggedTensor) else "tf.sparse.to_dense(value)"
         raise InvalidInput(
@@ -19,7 +19,11 @@ def checked(value: Any) -> Any:
             f"send {instead}, or its parts one by one",
             field="tensor",
         )
-    tensor = value if isinstance(value, tf.IndexedSlices) else tf.convert_to_tensor(value)
+    if isinstance(value, tf.IndexedSlices):
+        parts = (value.values, value.indices, value.dense_shape)
+        tensor = tf.IndexedSlices(*(part if part is None else tf.convert_to_tensor(part) for part in parts))
+    else:
+        tensor = tf.convert_to_tensor(value)
     if tensor.dtype not in TYPES:
         raise InvalidInput(
             f"`tensor` must be of one of the types {', '.join(TYPES.values())}, got {tensor.dtype.name}", field="tensor"

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -155,7 +156,7 @@ class Reducer(ABC):
 
     def all_gather(self, value: Any, name: str = "allgather of an object") -> list[Any]:
         """Return every task's picklable value, in rank order. ``name`` must be the same in all tasks."""
-        sent = np.frombuffer(pickle.dumps(value), np.uint8)
+        sent = np.frombuffer(pickled(value), np.uint8)
         return [pickle.loads(data.tobytes()) for data in self.gather(sent, name)]
 
     @abstractmethod
@@ -194,6 +195,17 @@ class Reducer(ABC):
             "TensorFlow's collectives cannot restart in a process in which they have failed. To return to a commit, "
             "tasks on different machines must exchange data over TCP, as tasks without GPUs do"
         )
+
+
+def pickled(value: Any) -> bytes:
+    """Pickle a value. Functions and classes that cannot be imported are pickled with their code, by cloudpickle.
+
+    Others are not, because code that arrives is a new class, of which the receiver's own objects are not instances.
+    """
+    try:
+        return pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return bytes(cloudpickle.dumps(value))
 
 
 def check_op(op: str, dtype: tf.DType) -> None:

@@ -67,6 +67,11 @@ def values(ctx: FakeContext) -> None:
         assert surface.grouped_allreduce([]) == surface.grouped_allgather([]) == surface.grouped_reducescatter([]) == []
         assert surface.broadcast_object({"rank": rank}) == {"rank": 0}
         assert surface.allgather_object(rank) == list(range(size))
+        first = surface.broadcast_object(lambda: rank)  # cannot be imported
+        assert first() == 0
+        slices = tf.IndexedSlices(np.ones((1, 2), "float32"), np.array([rank]), np.array([size, 2]))
+        together = surface.allreduce(slices, **add)
+        assert tf.convert_to_tensor(together).numpy().tolist() == [[1.0, 1.0]] * size
 
 
 def refused(ctx: FakeContext) -> None:
