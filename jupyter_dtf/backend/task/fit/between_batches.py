@@ -1,9 +1,9 @@
-"""Sends the other tasks the weights that the caller's callbacks on the chief assign between two batches.
+"""Makes the other tasks follow what the caller's callbacks on the chief do between two batches.
 
-Examples: a loss weight that increases with the steps, kernels that are clipped after each step. Changes that callbacks
-make at the beginning and the end of an epoch are detected by a checksum, which would take too long for each batch.
-Instead, this module records calls to Keras's ``assign``. The tasks exchange these records only if callbacks run code
-between batches.
+Examples: a loss weight that increases with the steps, kernels that are clipped after each step, a call of
+``model.evaluate``, which resets the metrics. Changes that callbacks make at the beginning and the end of an epoch are
+detected by a checksum, which would take too long for each batch. Instead, this module records calls to Keras's
+``assign`` and ``reset_state``. The tasks exchange these records only if callbacks run code between batches.
 """
 
 from __future__ import annotations
@@ -21,35 +21,43 @@ from .replaced_attributes import hooked
 
 
 class BetweenBatches:
-    """Records the assignments in one task. ``begin`` is called before the callbacks, ``pause`` after them, ``settle``
-    before a step.
+    """Records the assignments and resets in one task. ``begin`` is called before the callbacks, ``pause`` after them,
+    ``settle`` before a step.
+
+    Resetting the metrics of every task has the same effect as in a single process, because the tasks' metrics are added
+    up later: what ``model.evaluate`` has counted since stays in the chief's.
 
     No collective runs between a step and the code that records the step as done. If another task is lost in the
     collective of ``settle``, this task therefore continues after the step.
     """
 
-    def __init__(self, weights: Weights, packed: PackedCallbacks) -> None:
+    def __init__(self, model: Any, weights: Weights, packed: PackedCallbacks) -> None:
+        self._model = model
         self._weights = weights
         self._is_needed = packed.between_batches and weights.are_shared
         self._watches = False
         self._assigned: set[int] = set()
+        self._reset: set[int] = set()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Inside this context, record assignments to the weights on the chief."""
+        """Inside this context, record assignments to the weights, and resets of the metrics, on the chief."""
         with ExitStack() as stack:
             if self._is_needed and self._weights.reducer.rank == 0:
                 for position, variable in enumerate(self._weights.variables):
                     assign = partial(self._assign, position, variable._direct_assign)
                     stack.enter_context(hooked(variable, _direct_assign=assign))
+                for position, metric in enumerate(self._model.metrics):
+                    reset = partial(self._reset_state, position, metric.reset_state)
+                    stack.enter_context(hooked(metric, reset_state=reset))
             yield
 
     def begin(self) -> None:
-        """Start recording assignments, because callbacks run next."""
+        """Start recording, because callbacks run next."""
         self._watches = True
 
     def pause(self) -> None:
-        """Stop recording assignments."""
+        """Stop recording."""
         self._watches = False
 
     @property
@@ -58,20 +66,31 @@ class BetweenBatches:
         return [self._weights.variables[position] for position in sorted(self._assigned)]
 
     def settle(self) -> None:
-        """For the variables that callbacks on the chief have assigned, copy the chief's values to all other tasks. A
-        collective.
+        """For the variables that callbacks on the chief have assigned, copy the chief's values to all other tasks. Reset
+        the metrics of these tasks that the callbacks have reset on the chief. A collective.
         """
         self._watches = False
         if not self._is_needed:
             return
-        assigned = np.zeros(len(self._weights.variables))
-        assigned[list(self._assigned)] = 1.0
-        found = np.flatnonzero(self._weights.reducer.sum(assigned))
+        reducer, variables, metrics = self._weights.reducer, len(self._weights.variables), self._model.metrics
+        recorded = np.zeros(variables + len(metrics))
+        recorded[[*self._assigned, *(variables + position for position in self._reset)]] = 1.0
+        recorded = reducer.sum(recorded)
+        found = np.flatnonzero(recorded[:variables])
         if found.size:
             self._weights.some_from_chief(found.tolist())
+        if reducer.rank != 0:
+            for position in np.flatnonzero(recorded[variables:]):
+                metrics[position].reset_state()
         self._assigned.clear()
+        self._reset.clear()
 
     def _assign(self, position: int, assign: Any, value: Any) -> Any:
         if self._watches:
             self._assigned.add(position)
         return assign(value)
+
+    def _reset_state(self, position: int, reset: Any) -> Any:
+        if self._watches:
+            self._reset.add(position)
+        return reset()

@@ -77,7 +77,8 @@ class KerasFit:
         if resuming is not None:
             self._callbacks.insert(1, resuming.before)
         if guard is not None:
-            self._callbacks = [first, guard.after, *self._callbacks[1:], guard.before]
+            # The guard comes before ``first``, from which on changes are recorded as those of the caller's callbacks.
+            self._callbacks = [guard.after, *self._callbacks, guard.before]
 
     def __call__(self, model: Any, validation: TaskData | None) -> None:
         """Train the model. Raises any exception that the caller's code raises."""

@@ -179,7 +179,7 @@ class Fit:
         for optimizer in optimizers:
             sync.install(optimizer)
         self._weights = weights = Weights(shared_variables(model, optimizers), reducer, ctx)
-        self._between = BetweenBatches(weights, job.callbacks)
+        self._between = BetweenBatches(model, weights, job.callbacks)
         self._epoch_end = EpochEnd(model, weights, self._job, self._between)
         self._metrics = Metrics(model, reducer, at_epoch_end=self._epoch_end)
         batch_logs = BatchLogs(model, self._metrics, reducer, job.callbacks, ctx)

@@ -58,9 +58,9 @@ class OwnBetween(BetweenBatches):
     """
 
     def __init__(
-        self, weights: Weights, packed: PackedCallbacks, ctx: Any, replace: Callable[[list[Any]], None]
+        self, model: Any, weights: Weights, packed: PackedCallbacks, ctx: Any, replace: Callable[[list[Any]], None]
     ) -> None:
-        super().__init__(weights, packed)
+        super().__init__(model, weights, packed)
         self._is_needed = bool(packed) and not all(packed.everywhere) and bool(ctx.is_chief)
         self._acts = packed.between_batches
         self._ctx = ctx

@@ -333,7 +333,7 @@ class Worker:
         self._weights = weights = ServedWeights(
             list(model.weights), self._slots, self._reducer, self._ctx, self._push_state, replace=self._exchange.replace
         )
-        between = BetweenBatches(weights, job.callbacks)
+        between = BetweenBatches(model, weights, job.callbacks)
         average = EpochEnd(model, weights, job, between)
 
         def at_epoch_end() -> None:
@@ -422,7 +422,7 @@ class Worker:
         watches = bool(self._own) and self._ctx.is_chief
         weights = Weights(list(model.weights), Alone(), self._ctx, self._slots)
         metrics = OwnMetrics(model, Alone(), self._at_epoch_end)
-        between = OwnBetween(weights, job.callbacks, self._ctx, self._exchange.replace)
+        between = OwnBetween(model, weights, job.callbacks, self._ctx, self._exchange.replace)
         stack.enter_context(between.watched())
         batch_logs = BatchLogs(model, metrics, Alone(), job.callbacks, self._ctx)
         state = State(weights, metrics, self._sync, Alone(), between, batch_logs=batch_logs)

@@ -109,7 +109,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         callbacks = callbacks_here(job.callbacks, True, model)
         told: Any = _Told(engine)
         weights = Weights([], alone, ctx)
-        between = BetweenBatches(weights, job.callbacks)
+        between = BetweenBatches(model, weights, job.callbacks)
         metrics = Metrics(model, alone, lambda: None)
         batch_logs = BatchLogs(model, metrics, alone, job.callbacks, ctx)
         state = State(weights, metrics, told, alone, between, batch_logs=batch_logs)

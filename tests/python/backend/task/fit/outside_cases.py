@@ -108,6 +108,23 @@ def _clipping() -> list[Any]:
     return [clipping]
 
 
+def _resetting() -> list[Any]:
+    """Within an epoch, the metrics are reset: in the first by ``evaluate``, which also counts, then by itself."""
+    import keras
+
+    class Resetting(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.evaluates = epoch == 0
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if batch == 1 and self.evaluates:
+                self.model.evaluate(*_VALIDATION, verbose=0)
+            elif batch == 1:
+                self.model.reset_metrics()
+
+    return [Resetting()]
+
+
 # With 25 examples in batches of 12, at least one task has no examples in the last batch.
 OUTSIDE_CASES: dict[str, Case] = {
     "spectral norm": Case(_spectral, _data(examples=25, validation_data=_VALIDATION)),
@@ -122,4 +139,5 @@ CALLBACK_CASES: dict[str, Case] = {
     ),
     "a weight that rises before each batch": Case(_penalized, _data(), callbacks=_rising),
     "weights that are set after each batch": Case(_penalized, _data(), callbacks=_clipping),
+    "metrics that are reset after a batch": Case(_averaged, _data(), callbacks=_resetting),
 }

@@ -32,7 +32,7 @@ ON_ONE = (
 OVER_TWO = (  # with every variable split that may be
     *("RMSprop", "Nadam", "Muon", "Lamb", "ScheduleFreeAdamW", "own: Simple", "positions and words in one lookup"),
     *("spectral norm, several steps at once", "decay", "averages, then the best weights"),
-    "weights that are set after each batch",
+    *("weights that are set after each batch", "metrics that are reset after a batch"),
 )
 GROUP = 12
 
