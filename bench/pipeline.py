@@ -2,10 +2,11 @@
 
 The model has sixteen equal dense layers between the digits and their classes, half of them on each task, with one
 thread per task. They have 500 units: with 512, the rows of a matrix compete for the same places in the cache when
-TensorFlow multiplies the few hundred rows of a microbatch (docs/pipeline.md). A stage sends gradients back before it computes those of its weights. A step with a single microbatch
-therefore takes 5/3 of the time that a stage needs for the whole batch. With eight microbatches and one forward, one
-backward, a step takes 25/24 of that time, so eight microbatches can be 1.6 times as fast as one, and 1.92 times as fast
-as one process. Fill and drain takes 26/24 of that time, so one forward, one backward is 1.04 times as fast.
+TensorFlow multiplies the few hundred rows of a microbatch (docs/pipeline.md). A stage sends gradients back before it
+computes those of its weights. A step with a single microbatch therefore takes 5/3 of the time that a stage needs for
+the whole batch. With eight microbatches and one forward, one backward, a step takes 25/24 of that time, so eight
+microbatches can be 1.6 times as fast as one, and 1.92 times as fast as one process. Fill and drain takes 26/24 of that
+time, so one forward, one backward is 1.04 times as fast.
 
 Other programs on the machine only make steps longer, above all steps that need both cores. Therefore the lower quartile
 of the step times is used.

@@ -9,7 +9,8 @@ a long time at the end.
 
 ``seconds.json`` records how long files and tests took. A test that is not in it is not left out, and a file that is not
 in it begins first. ``pytest tests/python -n 2 --dist loadfile --write-seconds`` writes it again; with a few files in
-place of ``tests/python``, only their entries are replaced.
+place of ``tests/python``, only their entries are replaced. With ``-m "not extended"``, the entries of the tests that
+are left out stay.
 """
 
 from __future__ import annotations
@@ -65,12 +66,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     reports = [
         report for some in terminalreporter.stats.values() for report in some if isinstance(report, pytest.TestReport)
     ]
-    noted = with_measured(json.loads(SECONDS.read_text()), reports)
+    noted = with_measured(json.loads(SECONDS.read_text()), reports, all_ran=not config.option.markexpr)
     SECONDS.write_text(json.dumps(noted, indent=1) + "\n")
 
 
-def with_measured(noted: dict[str, dict[str, float]], reports: Iterable[Any]) -> dict[str, dict[str, float]]:
-    """Return ``noted`` with the entries of the reports' files replaced by the measured durations."""
+def with_measured(
+    noted: dict[str, dict[str, float]], reports: Iterable[Any], *, all_ran: bool = True
+) -> dict[str, dict[str, float]]:
+    """Return ``noted`` with the entries of the reports' files replaced by the measured durations.
+
+    Unless ``all_ran``, the entries of tests without a report stay, and count for their files.
+    """
     files: Counter[str] = Counter()
     tests: Counter[str] = Counter()
     for report in reports:
@@ -78,11 +84,15 @@ def with_measured(noted: dict[str, dict[str, float]], reports: Iterable[Any]) ->
         if report.when == "call":  # fixtures that a test sets up for other tests do not count
             tests[report.nodeid] += report.duration
     long = {name: round(seconds) for name, seconds in tests.items() if round(seconds) >= LONG_S}
+    left_out = {name: s for name, s in noted["tests"].items() if not all_ran and name not in tests}
+    for name, seconds in left_out.items():
+        if _file(name) in files:
+            files[_file(name)] += seconds
     others = {name: seconds for name, seconds in noted["tests"].items() if _file(name) not in files}
     of_files = {**noted["files"], **{name: round(seconds) for name, seconds in files.items()}}
     return {
         "files": dict(sorted(of_files.items(), key=lambda file: -file[1])),
-        "tests": dict(sorted({**others, **long}.items())),
+        "tests": dict(sorted({**others, **left_out, **long}.items())),
     }
 
 

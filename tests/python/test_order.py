@@ -55,6 +55,15 @@ def test_files_that_did_not_run_keep_their_seconds() -> None:
     }
 
 
+def test_tests_that_were_left_out_keep_their_seconds() -> None:
+    noted: dict[str, dict[str, float]] = {"files": {"a.py": 20}, "tests": {"a.py::left out": 12, "a.py::faster": 8}}
+    report = SimpleNamespace(nodeid="a.py::faster", when="call", duration=2.4)
+    assert with_measured(noted, [report], all_ran=False) == {
+        "files": {"a.py": 14},
+        "tests": {"a.py::left out": 12},
+    }
+
+
 def test_what_is_noted_are_tests_of_files_that_exist() -> None:
     """If a file is renamed, its long tests are no longer left out, which nobody would notice."""
     noted = json.loads(SECONDS.read_text())["tests"]

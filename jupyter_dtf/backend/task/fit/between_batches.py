@@ -66,8 +66,8 @@ class BetweenBatches:
         return [self._weights.variables[position] for position in sorted(self._assigned)]
 
     def settle(self) -> None:
-        """For the variables that callbacks on the chief have assigned, copy the chief's values to all other tasks. Reset
-        the metrics of these tasks that the callbacks have reset on the chief. A collective.
+        """Copy the chief's values of the variables that its callbacks have assigned to all other tasks, and reset the
+        metrics there that the callbacks have reset. A collective.
         """
         self._watches = False
         if not self._is_needed:

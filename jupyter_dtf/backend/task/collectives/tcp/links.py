@@ -28,7 +28,7 @@ KNOCKING = 200
 """The maximum number of connections that may be authenticating at a time. If another arrives, the oldest is closed."""
 _BACKLOG = 128
 
-_HELLO = struct.Struct("<4sI?H")  # magic, rank in the run, whether the key of frames follows, length of the group's name
+_HELLO = struct.Struct("<4sI?H")  # magic, rank, whether the key of frames follows, length of the group's name
 _MAGIC = b"dtf2"
 _MOST_OF_A_NAME = 200
 _WELCOME = b"W"

@@ -208,7 +208,7 @@ def await_any(wires: Sequence[Outgoing], seconds: float) -> None:
 
 
 class Incoming:
-    """The receiving side of a connection. With ``key``, data is in frames that are encrypted with it. Not thread-safe."""
+    """The receiving side of a connection. With ``key``, data is in frames encrypted with it. Not thread-safe."""
 
     def __init__(self, connected: socket.socket, peer: Peer, patience_s: float, key: bytes | None = None) -> None:
         self.peer = peer

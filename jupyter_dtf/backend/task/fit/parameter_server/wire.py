@@ -5,8 +5,8 @@ sent through a Unix socket and payloads through a file in shared memory, one for
 alternate, so a file has been read before it is written again. Across machines, both are sent over TCP.
 
 Both sides prove knowledge of the run's secret by HMAC over fresh nonces before anything else is read. Across machines,
-everything is encrypted, unless encryption is disabled: the handshake by TLS with the run's certificate, then messages in
-frames with keys that the two sides have exchanged over TLS. Nothing is unpickled.
+everything is encrypted, unless encryption is disabled: the handshake by TLS with the run's certificate, and then the
+messages in frames, with keys that the two sides have exchanged over TLS. Nothing is unpickled.
 """
 
 from __future__ import annotations
