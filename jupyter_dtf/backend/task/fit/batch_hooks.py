@@ -1,10 +1,17 @@
-"""Finds the code that a callback runs for each batch during training."""
+"""Finds out which hooks a callback overrides, and whose code it runs for each batch."""
 
 from __future__ import annotations
 
 from typing import Any
 
 BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+
+
+def overrides(callback: Any, hook: str) -> bool:
+    """Return whether a callback has code for a hook. A ``keras.callbacks.LambdaCallback`` has it on the instance."""
+    import keras  # the client uses this module, and imports Keras only if a program does
+
+    return hook in vars(callback) or getattr(type(callback), hook, None) is not getattr(keras.callbacks.Callback, hook)
 
 
 def modules_of_batch_hooks(callback: Any) -> set[str]:

@@ -34,6 +34,7 @@ from ..checkpoint.writer import Writer
 from ..collectives.primitive import Reducer
 from ..model import changed_attributes
 from ..model.model_state import held_variables, seed_states
+from .batch_hooks import overrides
 from .callback_pickles import Pickles
 from .callbacks import Last, pickles_of
 from .checkpoint_state import (
@@ -48,7 +49,7 @@ from .checkpoint_state import (
     variables_of,
 )
 from .job import FitJob
-from .where_to_begin import restore
+from .where_to_begin import restore_checkpoint
 
 COST = 20
 """By default, the time between two checkpoints is at least this many times the duration of the last save."""
@@ -146,7 +147,7 @@ class Resuming(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         begin, state = self._begin, self._begin.state
         if self._stored is not None:
-            restore(begin, self._stored, self.model, self._optimizers)
+            restore_checkpoint(begin, self._stored, self.model, self._optimizers)
             self._load()
             self._stored = None
         if not self._has_lived:
@@ -177,7 +178,7 @@ class Resuming(keras.callbacks.Callback):
 
     def remember(self, epoch: int) -> None:
         """Remember the model and the optimizer if ``epoch`` had begun before the checkpoint was written."""
-        hears = any(_overrides(callback, "on_epoch_begin") for callback in self._own)
+        hears = any(overrides(callback, "on_epoch_begin") for callback in self._own)
         if hears and not self._has_lived and self._begin.info.step_in_epoch and epoch == self._begin.info.epoch:
             held = {id(v): v for v in self.model.variables}
             for optimizer in self._optimizers:
@@ -202,11 +203,6 @@ class _BeforeEpoch(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._resuming.remember(epoch)
-
-
-def _overrides(callback: Any, hook: str) -> bool:
-    """Return whether a callback has code for a hook: LambdaCallback sets it on the instance."""
-    return hook in vars(callback) or getattr(type(callback), hook, None) is not getattr(keras.callbacks.Callback, hook)
 
 
 class Saving(keras.callbacks.Callback):

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from .gradient_sync import optimizers_of
+from .own_parts import has_own_train_step
 
 _CLIPS = re.compile(r"(^|/)clip_by_(value|norm|global_norm|average_norm)")
 """The names of the operations of ``tf.clip_by_value`` and similar functions, which ``keras.ops.clip`` uses as well."""
@@ -28,7 +28,7 @@ def watched(model: Any, ctx: Any) -> Callable[[Any], Any]:
     Operations are inspected when the step is traced, so nothing is found with ``run_eagerly=True``.
     """
     step: Callable[[Any], Any] = model.train_step
-    if type(model).train_step is keras.Model.train_step or not ctx.is_chief:
+    if not has_own_train_step(model) or not ctx.is_chief:
         return step
     has_told = False
 

@@ -23,7 +23,7 @@ from ..model.changed_attributes import put_back, values_of
 from ..model.model_state import seed_states
 from .job import FitJob
 from .metric_check import Differing, differing_metrics
-from .own_parts import own_metrics, own_parts, warn_of_padding
+from .own_parts import has_own_train_step, own_metrics, own_parts, warn_of_padding
 from .repeated_step import Parts, RepeatedStep, Values
 from .steps import batch_size
 
@@ -118,7 +118,7 @@ class Guard:
     @property
     def _repetitions(self) -> int:
         """The cost of the comparison, as a multiple of a forward pass. A backward pass takes twice as long as one."""
-        of_metrics = (6 if self._step.has_own_step else 2) if self._metrics else 0
+        of_metrics = (6 if has_own_train_step(self._model) else 2) if self._metrics else 0
         return of_metrics + (3 if self._own else 0)
 
     def _skip(self, why: str) -> None:
@@ -177,7 +177,7 @@ class Guard:
         takes_long = f"Repeating it would take longer than {BUDGET_S} s"
         x = keras.utils.unpack_x_y_sample_weight(batches[0])[0]
         examples = int(batch_size(batches[0]))
-        if self._step.has_own_step:
+        if has_own_train_step(self._model):
             return "" if examples <= _MOST_EXAMPLES else f"A batch of {examples} examples may take too long"
         counts = [1, 1]  # the first call includes one-time work
         while counts[-1] * _LEAP <= examples:

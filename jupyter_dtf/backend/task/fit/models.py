@@ -46,7 +46,7 @@ def job_model(job: FitJob, checks: Checks, asked: Asked) -> Any:
     return model
 
 
-def restore(model: Any, job: FitJob, ctx: Any) -> None:
+def restore_model(model: Any, job: FitJob, ctx: Any) -> None:
     """Give a built model the state of the caller's model, if the job contains one. The chief warns of what differs.
 
     Raises InvalidInput if the model differs so much that its state does not fit.

@@ -48,6 +48,11 @@ def own_parts(model: Any) -> list[str]:
     return list(found)
 
 
+def has_own_train_step(model: Any) -> bool:
+    """Return whether the model's class has a custom ``train_step``."""
+    return type(model).train_step is not keras.Model.train_step
+
+
 def own_metrics(model: Any) -> list[str]:
     """Return the names of the logs of a built model's metrics that are not Keras's own, or that are updated by a
     ``train_step`` that is not.
@@ -57,7 +62,7 @@ def own_metrics(model: Any) -> list[str]:
         with suppress(Exception):  # a custom metric may have no result yet
             found = pythonify_logs(model.get_metrics_result())
         return list(found)
-    if type(model).train_step is not keras.Model.train_step:
+    if has_own_train_step(model):
         return list(found)
     return [name for name, metric in found.items() if _is_own(type(metric)) or _is_own(getattr(metric, "_fn", None))]
 

@@ -21,6 +21,7 @@ import tensorflow as tf
 from ..model.model_state import held_variables
 from .gradient_sync import optimizers_of
 from .models import seed_of_task
+from .own_parts import has_own_train_step
 from .replaced_attributes import hooked, unhooked
 from .steps import batch_size
 
@@ -97,15 +98,10 @@ class RepeatedStep:
         """Update the metrics with the shares of a batch from ``first`` up to, but not including, ``last``, as if they
         were one batch. A custom ``train_step``, which may update metrics itself, is run as in ``shares``.
         """
-        if self.has_own_step:
+        if has_own_train_step(self.model):
             self.shares(batch, first, last)
         else:
             self._step(batch, first, last, keras.Model.test_step)
-
-    @property
-    def has_own_step(self) -> bool:
-        """Whether the model has a custom ``train_step``."""
-        return type(self.model).train_step is not keras.Model.train_step
 
     def _step(self, batch: Any, first: int, last: int, step: Callable[[Any, Any], Any] | None = None) -> int:
         step = step or type(self.model).train_step

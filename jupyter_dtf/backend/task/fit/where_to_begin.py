@@ -163,11 +163,11 @@ def model_at(job: FitJob, path: str) -> ModelAt:
         keras_io.restore(model, job.model)
     optimizers = optimizers_of(model)
     check_model(begin, model, optimizers)
-    restore(begin, stored, model, optimizers)
+    restore_checkpoint(begin, stored, model, optimizers)
     return ModelAt(model, begin.info.step, begin.info.epoch, begin.state.batch)
 
 
-def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:
+def restore_checkpoint(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:
     """Restore a model and its optimizers from a checkpoint. ``check_model`` must have accepted them."""
     arrays = stored.arrays()
     keys = [variable.key for variable in begin.variables]

@@ -22,6 +22,7 @@ from ..checkpoint_state import Begin, attributes
 from ..checkpoints import Saving
 from ..job import FitJob
 from ..keras_fit import Again
+from ..own_parts import has_own_train_step
 from ..steps import Metrics
 from .kept_step import KeptStep
 from .survivor_state import Standing
@@ -88,11 +89,10 @@ def can_go_on(
         return False
     if ctx.tracer is not None and ctx.tracer.is_told_from_start:  # traced steps must be run only once
         return False
-    is_kerass = type(model).train_step is keras.Model.train_step
     in_one_go = strategy.backward_passes_per_step == 1 and len(optimizers) == 1
     # With several steps per execution, Keras runs past the end of an epoch that contains only some of the examples.
     has_places = model.steps_per_execution == 1 or job.steps_per_epoch is None
-    return is_kerass and in_one_go and has_places
+    return not has_own_train_step(model) and in_one_go and has_places
 
 
 class Survival(keras.callbacks.Callback):

@@ -32,7 +32,7 @@ from ..gradient_sync import GradientSync, optimizers_of
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
-from ..models import configure_keras, job_model, restore, vary_random_numbers
+from ..models import configure_keras, job_model, restore_model, vary_random_numbers
 from ..repeated_step import Parts
 from ..replaced_attributes import hooked
 from ..steps import Metrics, TestStep, TrainStep, shared_variables
@@ -158,7 +158,7 @@ class Fit:
         is_divided = not isinstance(job.data, DataFunction)
         check_batched(model, self._spec, name_of(job.data), "x", divided=is_divided)
         keras_io.build(model, self._spec)
-        restore(model, job, ctx)
+        restore_model(model, job, ctx)
         checks.validate_built(asked, model)
         vary_random_numbers(model, reducer.rank)
         self._validation = validation_data(self._job, ctx, reducer, model)
@@ -189,9 +189,10 @@ class Fit:
             ctx.note("info", "XLA is not used", "jit_compile=True is ignored: XLA cannot compile collectives")
         self._own = callbacks_here(job.callbacks, ctx.is_chief, model)
         self._history = history_of(self._own)
-        if job.check and (replicas or reducer.size) > 1:
-            object.__setattr__(model, "train_step", clipping.watched(model, ctx))
-        self._step = make_step(model, sync, self._data.may_be_empty)
+        with ExitStack() as stack:
+            if job.check and (replicas or reducer.size) > 1:
+                stack.enter_context(hooked(model, train_step=clipping.watched(model, ctx)))
+            self._step = make_step(model, sync, self._data.may_be_empty)
         self._kept = KeptStep(model, self._step, self._updated) if lives else None
         self._attributes = changed_attributes.values_of(model)
         self._survival: Survival | None = None

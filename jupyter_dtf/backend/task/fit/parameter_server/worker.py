@@ -38,12 +38,11 @@ from ..first_step_check import guard_of
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
-from ..models import configure_keras, job_model, vary_random_numbers
-from ..models import restore as restore_model
+from ..models import configure_keras, job_model, restore_model, vary_random_numbers
 from ..repeated_step import Parts
 from ..replaced_attributes import hooked
 from ..steps import TestStep, TrainStep
-from ..where_to_begin import check_data, check_model, restore, skip_of, where_to_begin
+from ..where_to_begin import check_data, check_model, restore_checkpoint, skip_of, where_to_begin
 from . import moving
 from .async_checkpoints import Beginning, OwnSaving, beginning
 from .callbacks import OwnBetween, OwnFirst, OwnLast, OwnMetrics, ServedMetrics, ServedWeights
@@ -263,7 +262,7 @@ class Worker:
             self._plan = Plan(pieces, len(self._places.servers), variables, model.optimizer)
             if not self._goes_in_step and self._begin is not None:
                 assert self._stored is not None
-                restore(self._begin, self._stored, model, [model.optimizer])
+                restore_checkpoint(self._begin, self._stored, model, [model.optimizer])
                 self._stored = None
                 self._keep_moving()
             client.build(self._plan.taken_apart(), to_plain(self._spec))

@@ -34,7 +34,7 @@ from ..gradient_sync import Agreement, optimizers_of
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
-from ..models import configure_keras, job_model, restore
+from ..models import configure_keras, job_model, restore_model
 from ..repeated_step import Parts
 from ..replaced_attributes import hooked
 from ..single_client import OneClient
@@ -88,7 +88,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     spec = keras_io.batch_spec(data.dataset.element_spec)
     check_batched(model, spec, name_of(job.data), "x", divided=not isinstance(job.data, DataFunction))
     keras_io.build(model, spec)
-    restore(model, job, ctx)
+    restore_model(model, job, ctx)
     if begin is not None:
         check_model(begin, model, optimizers_of(model))
     validation = validation_data(job, here, alone, model)
