@@ -198,9 +198,9 @@ class Reducer(ABC):
 
 
 def pickled(value: Any) -> bytes:
-    """Pickle a value. Functions and classes that cannot be imported are pickled with their code, by cloudpickle.
+    """Pickle a value, by cloudpickle if it contains something that pickle cannot refer to, such as a lambda.
 
-    Others are not, because code that arrives is a new class, of which the receiver's own objects are not instances.
+    Not always by cloudpickle, which sends the code of classes of the program: in the receiver, that is another class.
     """
     try:
         return pickle.dumps(value)

@@ -17,6 +17,7 @@ import numpy as np
 
 from .equal_weights import Weights
 from .job import PackedCallbacks
+from .metric_states import all_metrics
 from .replaced_attributes import hooked
 
 
@@ -24,16 +25,17 @@ class BetweenBatches:
     """Records the assignments and resets in one task. ``begin`` is called before the callbacks, ``pause`` after them,
     ``settle`` before a step.
 
-    Resetting the metrics of every task has the same effect as in a single process, because the tasks' metrics are added
-    up later: what ``model.evaluate`` has counted since stays in the chief's.
+    A metric that callbacks reset on some tasks is reset on the others, too. This has the same effect as in a single
+    process, because the tasks' metrics are added up later: what ``model.evaluate`` counts after the reset stays in the
+    chief's.
 
     No collective runs between a step and the code that records the step as done. If another task is lost in the
     collective of ``settle``, this task therefore continues after the step.
     """
 
     def __init__(self, model: Any, weights: Weights, packed: PackedCallbacks) -> None:
-        self._model = model
         self._weights = weights
+        self._metrics = all_metrics(model)
         self._is_needed = packed.between_batches and weights.are_shared
         self._watches = False
         self._assigned: set[int] = set()
@@ -41,13 +43,14 @@ class BetweenBatches:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Inside this context, record assignments to the weights, and resets of the metrics, on the chief."""
+        """Inside this context, record assignments to the weights on the chief, and resets of the metrics."""
         with ExitStack() as stack:
             if self._is_needed and self._weights.reducer.rank == 0:
                 for position, variable in enumerate(self._weights.variables):
                     assign = partial(self._assign, position, variable._direct_assign)
                     stack.enter_context(hooked(variable, _direct_assign=assign))
-                for position, metric in enumerate(self._model.metrics):
+            if self._is_needed:
+                for position, metric in enumerate(self._metrics):
                     reset = partial(self._reset_state, position, metric.reset_state)
                     stack.enter_context(hooked(metric, reset_state=reset))
             yield
@@ -67,21 +70,20 @@ class BetweenBatches:
 
     def settle(self) -> None:
         """Copy the chief's values of the variables that its callbacks have assigned to all other tasks, and reset the
-        metrics there that the callbacks have reset. A collective.
+        metrics that callbacks have reset on other tasks. A collective.
         """
         self._watches = False
         if not self._is_needed:
             return
-        reducer, variables, metrics = self._weights.reducer, len(self._weights.variables), self._model.metrics
-        recorded = np.zeros(variables + len(metrics))
+        variables = len(self._weights.variables)
+        recorded = np.zeros(variables + len(self._metrics))
         recorded[[*self._assigned, *(variables + position for position in self._reset)]] = 1.0
-        recorded = reducer.sum(recorded)
+        recorded = self._weights.reducer.sum(recorded)
         found = np.flatnonzero(recorded[:variables])
         if found.size:
             self._weights.some_from_chief(found.tolist())
-        if reducer.rank != 0:
-            for position in np.flatnonzero(recorded[variables:]):
-                metrics[position].reset_state()
+        for position in set(np.flatnonzero(recorded[variables:]).tolist()) - self._reset:
+            self._metrics[position].reset_state()
         self._assigned.clear()
         self._reset.clear()
 

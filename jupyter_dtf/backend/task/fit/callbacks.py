@@ -212,6 +212,10 @@ class Last(keras.callbacks.Callback):
         """The number of steps done in all epochs."""
         return self._step
 
+    def settle(self) -> None:
+        """Make the other tasks follow what callbacks have done since the last step. A collective."""
+        self._state.between.settle()
+
     @property
     def step_in_epoch(self) -> int:
         """The number of steps done in this epoch."""

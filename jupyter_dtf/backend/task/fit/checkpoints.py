@@ -372,6 +372,8 @@ class Saving(keras.callbacks.Callback):
     def _take_and_write(self, epoch: int, within: int, metric: float | None, is_last: bool) -> None:
         self._is_due = False
         self._begun = time.monotonic()
+        if within:
+            self._last.settle()
         if self._writer is not None:
             self._writer.wait()
             if (owners := self._writing_owners()) is not None:

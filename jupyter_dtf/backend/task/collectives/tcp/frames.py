@@ -4,13 +4,14 @@ A frame is the length of its data, then the data encrypted by AES-256-GCM, which
 was modified. The nonce is the number of the frame, so frames cannot be repeated, left out or reordered either. A key is
 used for one direction of one connection only, because with AES-GCM no two messages may have the same key and nonce.
 
-TLS would need a call from Python for every 16 KiB, in both tasks, with two system calls each; and the ``cryptography``
-package comes with a recent OpenSSL, whose AES-GCM is two to four times as fast as that of OpenSSL 3.0, which many
-builds of Python still use.
+TLS itself would need a call from Python for every 16 KiB, in both tasks, with two system calls each. Moreover, the
+``cryptography`` package comes with a recent OpenSSL, whose AES-GCM is two to four times as fast as that of OpenSSL 3.0,
+which many builds of Python still use.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import struct
@@ -24,6 +25,21 @@ _MOST_BYTES = 1 << 18
 _TAG_BYTES = 16
 _LENGTH = struct.Struct("<I")
 _NONCE = struct.Struct("<4xQ")
+
+
+def without_tls(connected: socket.socket) -> socket.socket:
+    """Return a second, blocking socket for the connection, which sends and receives past TLS.
+
+    Both have to be closed. ``connected`` must be blocking, because that is a property of the connection.
+    """
+    descriptor = os.dup(connected.fileno())
+    try:
+        bare = socket.socket(connected.family, connected.type, connected.proto, fileno=descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    bare.settimeout(None)  # a program may have set another default
+    return bare
 
 
 def new_key() -> bytes:

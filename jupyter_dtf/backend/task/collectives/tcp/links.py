@@ -99,7 +99,12 @@ class Links:
         Raises OSError, in particular ConnectionRefusedError while the task is not listening.
         """
         key = new_key() if self._tls is not None else None
-        return Outgoing(self._connected(group, rank, key), self.peer(rank), self.patience_s, key)
+        connected = self._connected(group, rank, key)
+        try:
+            return Outgoing(connected, self.peer(rank), self.patience_s, key)
+        except BaseException:
+            connected.close()
+            raise
 
     def dial_raw(self, group: str, rank: int) -> socket.socket:
         """Connect as ``dial`` does, but return the socket, which can be read and written."""
@@ -177,7 +182,11 @@ class Links:
         finally:
             late.cancel()
             self._end_knock(number)
-        incoming = Incoming(proved, self.peer(rank), self.patience_s, key)
+        try:
+            incoming = Incoming(proved, self.peer(rank), self.patience_s, key)
+        except OSError:  # out of descriptors
+            proved.close()
+            return
         if (service := self._services.get(group)) is not None:
             service(incoming, proved)
             return

@@ -45,6 +45,7 @@ class Tls:
         with _as_file(certificate + key) as path:
             for context in (self._server, self._client):
                 context.minimum_version = ssl.TLSVersion.TLSv1_3
+                context.options &= ~getattr(ssl, "OP_ENABLE_KTLS", 0x8)  # the kernel would encrypt frames again
                 context.verify_mode = ssl.CERT_REQUIRED
                 context.load_verify_locations(cadata=certificate.decode())
                 context.load_cert_chain(path)

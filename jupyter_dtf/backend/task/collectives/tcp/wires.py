@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from .....errors import InvalidInput
-from .frames import FrameReader, FrameWriter
+from .frames import FrameReader, FrameWriter, without_tls
 
 _BUFFER_BYTES = 1 << 16
 _SILENT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
@@ -127,7 +127,7 @@ class Outgoing:
         """The number of bytes sent so far."""
         self._sending_s = 0.0
         self._socket = connected
-        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # the connection without TLS
+        self._raw = without_tls(connected)
         self._sink = connected if key is None else FrameWriter(self._raw, key)
         self._lock = threading.Lock()  # held while sending, and while looking for a word
         self._word = Word.HERE
@@ -194,8 +194,8 @@ class Outgoing:
             self._word = Word.DIED
 
     def close(self) -> None:
-        self._raw.close()
         _close(self._socket)
+        self._raw.close()
 
 
 def await_any(wires: Sequence[Outgoing], seconds: float) -> None:
@@ -218,7 +218,7 @@ class Incoming:
         self.word = Word.HERE
         """SILENT if this side has detected that the other machine does not respond, otherwise HERE."""
         self._socket = connected
-        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # the connection without TLS
+        self._raw = without_tls(connected)
         self._decrypted: ssl.SSLSocket | FrameReader | None = None
         if key is not None:
             self._decrypted = FrameReader(self._raw, key)
@@ -281,8 +281,8 @@ class Incoming:
             self._socket.send(word.value)
 
     def close(self) -> None:
-        self._raw.close()
         _close(self._socket)
+        self._raw.close()
 
 
 def _close(connected: socket.socket) -> None:

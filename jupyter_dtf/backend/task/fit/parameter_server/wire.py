@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .....schema.disk_space import allocate
-from ...collectives.tcp.frames import KEY_BYTES, FrameReader, FrameWriter, new_key
+from ...collectives.tcp.frames import KEY_BYTES, FrameReader, FrameWriter, new_key, without_tls
 from ...collectives.tcp.run_certificate import Tls, encrypts
 from .messages import AnyWord, decode, encode
 
@@ -161,15 +161,22 @@ class Encrypted:
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected
-        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # the connection without TLS
+        self._raw: socket.socket | None = None
         self._sink: ssl.SSLSocket | FrameWriter = connected
         self._source: ssl.SSLSocket | FrameReader = connected
 
     def use_frames(self) -> None:
-        """From now on, send and receive frames rather than TLS records. Both sides must call this."""
+        """From now on, send and receive frames rather than TLS records, without a timeout. Both sides must call this.
+
+        Raises EOFError if the connection has ended, and OSError if the other side does not do the same.
+        """
         key = new_key()
         self.send_bytes(key)
         other = self.recv_bytes(KEY_BYTES)
+        if len(other) != KEY_BYTES:
+            raise OSError(f"A key must have {KEY_BYTES} bytes, got {len(other)}")
+        self.settimeout(None)
+        self._raw = without_tls(self._socket)
         self._sink, self._source = FrameWriter(self._raw, key), FrameReader(self._raw, other)
 
     def send_bytes(self, data: bytes | memoryview) -> None:
@@ -198,8 +205,9 @@ class Encrypted:
         return data
 
     def close(self) -> None:
-        self._raw.close()
         self._socket.close()
+        if self._raw is not None:
+            self._raw.close()
 
     def settimeout(self, seconds: float | None) -> None:
         """Set the timeout of each read and write."""
@@ -292,7 +300,6 @@ def _authenticated(connection: Connection | Encrypted) -> Channel:
         except BaseException:
             connection.close()
             raise
-        connection.settimeout(None)
     else:
         _set_timeout(connection, 0)
     return Channel(connection)

@@ -19,7 +19,7 @@ import pytest
 from jupyter_dtf.backend.task.collectives.tcp import links as links_module
 from jupyter_dtf.backend.task.collectives.tcp.links import Links
 from jupyter_dtf.backend.task.collectives.tcp.run_certificate import Tls
-from jupyter_dtf.backend.task.collectives.tcp.wires import Incoming, Outgoing, Word
+from jupyter_dtf.backend.task.collectives.tcp.wires import Broken, Incoming, Outgoing, Word
 from jupyter_dtf.errors import InvalidInput, Unavailable
 
 from .... import lacking, patience
@@ -113,6 +113,29 @@ def test_a_task_of_another_run_is_turned_away(pair: tuple[Links, Links, list[str
     outgoing.close()
     incoming.close()
     assert refused == ["127.0.0.1"]  # reported once
+
+
+@pytest.mark.parametrize("pair", ["1"], indirect=True)
+def test_a_frame_that_no_task_has_sent_breaks_the_connection(pair: tuple[Links, Links, list[str]]) -> None:
+    outgoing, incoming = joined(pair)
+    outgoing.send(b"genuine")
+    outgoing._raw.sendall((7).to_bytes(4, "little") + os.urandom(7 + 16))
+    assert bytes(incoming.read(7)) == b"genuine"
+    with pytest.raises(Broken):
+        incoming.read(7)
+    incoming.close()
+    outgoing.close()
+
+
+def test_a_default_timeout_does_not_apply_to_connections(pair: tuple[Links, Links, list[str]]) -> None:
+    socket.setdefaulttimeout(60.0)
+    try:
+        outgoing, incoming = joined(pair)
+    finally:
+        socket.setdefaulttimeout(None)
+    assert {outgoing._raw.gettimeout(), incoming._raw.gettimeout()} == {None}
+    incoming.close()
+    outgoing.close()
 
 
 def address_of(links: Links) -> str:
