@@ -50,6 +50,15 @@ class State:
         self.reducer = reducer
         self.data_ended = False
         self.checksum = 0
+        self.batch_values: BatchValues | None = None
+        self.logs: frozenset[str] = frozenset()
+        """The names of the last step's logs, before a callback could add others."""
+        self.values: dict[str, float] = {}
+        """The values of the last step, computed before a callback could reset the metrics."""
+
+
+def _floats(logs: Mapping[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in logs.items() if isinstance(value, float)}
 
 
 class First(keras.callbacks.Callback):
@@ -80,9 +89,13 @@ class First(keras.callbacks.Callback):
         self._state.between.begin()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._state.batch_logs.combine(logs)
-        self._state.metrics.alone = True
-        self._state.between.begin()
+        state = self._state
+        state.batch_logs.combine(logs)
+        assert state.batch_values is not None
+        state.logs = frozenset(logs or {})
+        state.values = state.batch_values({**(logs or {}), **state.batch_logs.own})
+        state.metrics.alone = True
+        state.between.begin()
 
     def on_test_begin(self, logs: Any = None) -> None:
         self._begin(may_change_weights=True)
@@ -151,7 +164,7 @@ class Last(keras.callbacks.Callback):
             if self._job.callbacks:  # BackupAndRestore sets the initial epoch
                 (epoch,) = self._state.reducer.broadcast([np.asarray(self.model._initial_epoch or 0)])
                 self.model._initial_epoch = int(epoch)
-        self._values = BatchValues(self.model, self._counts)
+        self._state.batch_values = self._values = BatchValues(self.model, self._counts)
         self._progress()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -182,7 +195,8 @@ class Last(keras.callbacks.Callback):
         self._step += steps
         now = time.perf_counter()
         seconds, self._last_s = (now - self._last_s) / max(steps, 1), now
-        values = self._values({**(logs or {}), **state.batch_logs.own})
+        added = {name: value for name, value in (logs or {}).items() if name not in state.logs}
+        values = {**state.values, **_floats(added), **self._more_values()}
         values["learning_rate"] = agreement.learning_rate
         if not first:  # the first step includes compilation
             values["step_seconds"] = seconds
@@ -211,6 +225,10 @@ class Last(keras.callbacks.Callback):
     def step(self) -> int:
         """The number of steps done in all epochs."""
         return self._step
+
+    def _more_values(self) -> dict[str, float]:
+        """Return more values of the last step to report."""
+        return {}
 
     def settle(self) -> None:
         """Make the other tasks follow what callbacks have done since the last step. A collective."""

@@ -194,12 +194,14 @@ class OwnLast(Last):
         self._exchange.place = Place(self._epoch, self.step_in_epoch, self.step)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        client = self._client
-        more = {"dropped": float(client.dropped)} if self._is_sync else {"staleness": client.answered.staleness}
-        super().on_train_batch_end(batch, {**(logs or {}), **more})
+        super().on_train_batch_end(batch, logs)
         self.place = Place(self._epoch, self.step_in_epoch, self.step)
         is_last = self._steps is not None and self.step_in_epoch >= self._steps
         self._ends_within = bool(self.model.stop_training) and not is_last
+
+    def _more_values(self) -> dict[str, float]:
+        client = self._client
+        return {"dropped": float(client.dropped)} if self._is_sync else {"staleness": client.answered.staleness}
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if self._following is not None:

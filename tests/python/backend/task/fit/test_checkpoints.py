@@ -53,7 +53,7 @@ def callbacks() -> list[Any]:
     import keras
 
     class Recorder(keras.callbacks.Callback):
-        """A callback that keeps the weights after every step, and changes the learning rate at random."""
+        """A callback that keeps the weights after every step, changes the learning rate at random, and resets metrics."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -61,6 +61,8 @@ def callbacks() -> list[Any]:
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             self.steps.append((batch, self.model.get_weights()))
+            if batch == WITHIN % STEPS - 1:  # a checkpoint follows
+                self.model.reset_metrics()
             self.model.optimizer.learning_rate = 0.01 * (0.5 + random.random() + np.random.rand())
 
     class Shrinking(keras.callbacks.Callback):
