@@ -27,7 +27,7 @@ class Down(First):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         super().on_train_batch_end(batch, logs)
         if self._each_step:
-            self._engine.fetch()
+            self._engine.fetch_all()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = True
@@ -69,6 +69,7 @@ class Up(Last):
         super().on_train_batch_end(batch, logs)
         if self._each_step:
             self._load()
+            self._engine.load_metrics()
 
     def on_test_begin(self, logs: Any = None) -> None:
         super().on_test_begin(logs)

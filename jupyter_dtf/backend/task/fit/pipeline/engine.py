@@ -85,7 +85,7 @@ class Engine:
         self._is_ahead = False
         self._planned = {places.name(path): [d for copy in copies for d in copy.of(path)] for path in layers}
         self.logs: dict[str, Any] = {}
-        """The results of the metrics after the last step."""
+        """The results of the last step; empty if the metrics have been reset since."""
         self.counts: dict[str, float] = {}
         """The counts of the metrics that are means, after the last training step."""
         self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))
@@ -128,15 +128,30 @@ class Engine:
         return self._told()
 
     def reset_metrics(self) -> None:
+        self.logs = {}
         if self._reset is not None:
             self._session.run(self._reset)
         else:  # there is no step yet: the devices will get the metrics' values from the model, which may be old ones
             type(self._model).reset_metrics(self._model)
 
+    def metrics_or_logs(self, logs: Any) -> Any:
+        """Return the results of the metrics or, if a ``train_step`` returns other values, these ``logs`` of a step, as
+        ``model._get_metrics_result_or_logs`` does in Keras.
+        """
+        if logs and dict(logs) == self.logs:
+            return dict(logs)
+        # Since that step, callbacks have reset metrics, evaluated the model or added to the logs.
+        self._steps.metrics.fetch(self._session)
+        return type(self._model)._get_metrics_result_or_logs(self._model, logs)
+
     def load(self) -> None:
         """Load the weights and optimizer state that have changed in the model into the devices' variables."""
         self._units.take_apart()
         self._steps.variables.load(self._session)
+
+    def load_metrics(self) -> None:
+        """Load the states of metrics that callbacks have changed in the model into the devices' variables."""
+        self._steps.metrics.load(self._session)
 
     def fetch(self) -> None:
         """Fetch the weights and the optimizer's state from the devices into the model."""

@@ -157,7 +157,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
                     train_function=_stepping(_Recording(engine, ctx)),
                     test_function=_stepping(engine.test),
                     reset_metrics=engine.reset_metrics,
-                    _get_metrics_result_or_logs=lambda logs: dict(logs or engine.logs),
+                    _get_metrics_result_or_logs=engine.metrics_or_logs,
                 )
             )
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=_fetching(engine, model.optimizer)))

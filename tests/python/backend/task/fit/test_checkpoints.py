@@ -53,7 +53,7 @@ def callbacks() -> list[Any]:
     import keras
 
     class Recorder(keras.callbacks.Callback):
-        """A callback that keeps the weights after every step, changes the learning rate at random, and resets metrics."""
+        """Keeps the weights after every step, changes the learning rate at random, and resets the metrics."""
 
         def __init__(self) -> None:
             super().__init__()

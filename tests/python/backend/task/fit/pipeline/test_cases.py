@@ -10,9 +10,13 @@ import pytest
 from jupyter_dtf.errors import InvalidInput
 
 from ...gang import FakeContext, run_gang
-from ..cases import CASES, Case
+from .. import cases
+from ..cases import Case
 from ..comparison import Recorded, _recorder, _seeded, alone, compare
+from ..outside_cases import CALLBACK_CASES
 from .placed import fit, fit_by_one_client
+
+CASES = {**cases.CASES, **CALLBACK_CASES}
 
 REFUSED = {
     "run eagerly": "run_eagerly=True",
@@ -35,6 +39,7 @@ CHOSEN = [
     "mixed float16",
     "mixed bfloat16",
     "float64 weights",
+    "metrics that are reset after a batch",
     *(name for name in ("activity regularizer",) if name in CASES),
 ]
 
