@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,8 @@ def with_measured(
 
     Unless ``all_ran``, the entries of tests without a report stay, and count for their files.
     """
-    files: Counter[str] = Counter()
-    tests: Counter[str] = Counter()
+    files: defaultdict[str, float] = defaultdict(float)
+    tests: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         files[_file(report.nodeid)] += report.duration
         if report.when == "call":  # fixtures that a test sets up for other tests do not count

@@ -172,7 +172,7 @@ class Encrypted:
         """
         key = new_key()
         self.send_bytes(key)
-        other = self.recv_bytes(KEY_BYTES)
+        other = bytes(self.recv_bytes(KEY_BYTES))
         if len(other) != KEY_BYTES:
             raise OSError(f"A key must have {KEY_BYTES} bytes, got {len(other)}")
         self.settimeout(None)
@@ -264,7 +264,7 @@ def connect(address: Path | tuple[str, int], secret: bytes) -> Channel:
 def _exchange_nonces(connection: Connection | Encrypted) -> tuple[bytes, bytes]:
     mine = secrets.token_bytes(_NONCE_BYTES)
     connection.send_bytes(mine)
-    return mine, connection.recv_bytes(_NONCE_BYTES)
+    return mine, bytes(connection.recv_bytes(_NONCE_BYTES))
 
 
 def _proof(secret: bytes, role: bytes, nonces: bytes) -> bytes:
