@@ -16,6 +16,7 @@ from typing import Any
 from ....errors import InvalidInput
 from ....schema.cluster import FIRST_JOBS
 from ....schema.strategy import Strategy
+from ..model.keras_io import has_its_weights
 from . import limits
 from .job import Arrays, FitJob
 from .sources.base import BatchSource
@@ -99,7 +100,7 @@ class Checks:
         if model is not None:
             yield partial(limits.refuse_unsupported, model)
             yield from self.of_model(asked, model)
-            if model.built:
+            if has_its_weights(model):
                 yield from self.of_built(asked, model)
 
     def is_exact(self, job: FitJob) -> bool:

@@ -56,6 +56,11 @@ class PackedModel:
         )
 
 
+def has_its_weights(model: Any) -> bool:
+    """Return whether a model is built: Keras's ``build()`` only marks a subclass without a ``build()`` of its own."""
+    return bool(model.built) and (bool(model.weights) or all(layer.built for layer in model._flatten_layers()))
+
+
 def pack(model: Any, *, compiled: bool = True) -> PackedModel:
     """Convert a model to plain data.
 
@@ -84,8 +89,7 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
             f"which does not. {OTHER_WAY}"
         )
     set_later.refuse_own_methods(model)
-    # Keras's build() only marks a subclass without a build() of its own as built.
-    is_built = bool(model.built) and (bool(model.weights) or all(layer.built for layer in model._flatten_layers()))
+    is_built = has_its_weights(model)
     custom = CustomObjects(model)
     try:
         as_compiled = _compiled_as_it_is(model) if compiled else patched(model, compiled=False)

@@ -247,3 +247,26 @@ def test_a_model_without_trainable_weights_is_measured() -> None:
             }
     with pytest.raises(Exception, match="must have trainable weights, because parameter servers hold them"):
         run_gang(2, lambda ctx: fitted(ctx, "served", frozen(), x, y, strategy=ParameterServer(sync=True)), servers=1)
+
+
+def test_servers_train_a_model_that_is_only_marked_as_built() -> None:
+    """Keras's ``build()`` creates no weights in a subclass without a ``build()`` of its own."""
+
+    def program(ctx: FakeContext) -> Any:
+        class Marked(keras.Model):
+            def __init__(self, **options: Any) -> None:
+                super().__init__(**options)
+                self.first, self.second = keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(10)
+
+            def call(self, x: Any) -> Any:
+                return self.second(self.first(x))
+
+        model = Marked()
+        model.build((None, 6))
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        assert model.built
+        assert not model.weights
+        trained = fitted(ctx, "marked", model, *digits(24), strategy=ParameterServer(sync=True))
+        return trained and len(model.weights)
+
+    assert run_gang(3, program, servers=1)[0] == 4
