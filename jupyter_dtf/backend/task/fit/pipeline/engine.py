@@ -202,7 +202,7 @@ class Engine:
                 with self._graph.as_default():
                     self._built[key] = self._build(training, spec, key[1])
             except Exception as error:
-                raise self._graph.refusal or error from None
+                raise self._graph.refusal or _refused(error) or error from None
             for variables in (self._steps.variables, self._steps.metrics):
                 variables.load(self._session, only_new=True)
         step = self._built[key]
@@ -219,3 +219,19 @@ class Engine:
         if self._reset is None:
             self._reset = self._steps.reset()
         return step
+
+
+def _refused(error: Exception) -> InvalidInput | None:
+    """Return a clearer error for one that TensorFlow raises for functions with their own gradients; None for others.
+
+    TensorFlow 2.21: outside of a ``tf.function``, ``tf.custom_gradient`` looks for variables by name, in collections of
+    the graph that a model's variables are not in.
+    """
+    if "Unsuccessful at finding variable" not in str(error):
+        return None
+    return InvalidInput(
+        "`model` must not recompute activations (keras.remat, tf.recompute_grad) or use weights in tf.custom_gradient "
+        "in a pipeline, because TensorFlow does not find a model's weights there, got a layer that does. Other "
+        "strategies can train it",
+        field="model",
+    )

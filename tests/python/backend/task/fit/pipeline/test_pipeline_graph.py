@@ -21,6 +21,7 @@ REFUSED = {
     "a variable of TensorFlow's": "must keep its changing values in its own weights",
     "a metric in a layer": "must keep its changing values in its own weights",
     "a table": "must be variables and tensors",
+    "recomputed activations": "must not recompute activations",
 }
 
 
@@ -86,6 +87,8 @@ def refused(name: str) -> Any:
                 self.held.assign_add(1.0)
             elif name == "a metric in a layer":
                 self.seen.update_state(mean)
+            elif name == "recomputed activations":
+                return keras.remat(lambda x: x * self.kernel)(x)
             else:
                 x = x * self.table.lookup(tf.cast(x > 0, tf.int64))
             return x * self.kernel
