@@ -205,7 +205,7 @@ _HOW: dict[str, How] = {
     "kmeans.py": run_image("centres"),
     "notebooks/allreduce.ipynb": plot("plots", 860, 280),
     "notebooks/cluster_specs.ipynb": shown,
-    "notebooks/learning.ipynb": plot("drawn['scaled rates']", 880, 580),
+    "notebooks/learning.ipynb": plot("drawn['scaled rates']", 880, 660),
     "notebooks/model_parallelism.ipynb": text,
     "notebooks/search.ipynb": shown,
     "parameter_server.py": page("parameter_server.html", 500, 340),
