@@ -134,8 +134,9 @@ await until(whole, lambda: [r["metrics"] for r in whole.runs if r["state"] == "r
     # The button asks first, because one click would end a run.
     notebook.run("await until(whole, lambda: whole.active_runs == 1)")
     assert notebook.value("stop.click(); stop.description, whole.state") == "('Stop cluster and 1 run', 'running')"
-    notebook.run("stop.click(); await until(whole, lambda: whole.state == 'stopped')")
-    assert notebook.value("whole.wait(), run.wait().status, whole.hosts") == "(True, 'stopped', [])"
+    # Also in one cell, because the state is published before the final picture is.
+    ended = "stop.click(); await until(whole, lambda: whole.state == 'stopped'); "
+    assert notebook.value(ended + "whole.wait(), run.wait().status, whole.hosts") == "(True, 'stopped', [])"
     assert notebook.value("[t for t in threading.enumerate() if t.name.startswith('dtf-widget')]") == "[]"
     data = shown.outputs[0].data
     assert VIEW not in data and "stopped" in data["text/html"]
