@@ -32,7 +32,7 @@ from ..schema.checkpoint import Checkpoint
 from ..schema.origin import Origin, Source
 from ..schema.placement import Placement
 from ..schema.restart import Restart
-from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
+from ..schema.strategy import ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement, trained_weights
 from .fit_arguments import (
     check_count,
@@ -85,12 +85,11 @@ class PreparedFit:
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
         self.strategy = job.strategy
         # A spare process has already initialized TensorFlow. It must not be used if a caller's function may have to
-        # configure TensorFlow before that, or for the ring, which must initialize TensorFlow itself.
+        # configure TensorFlow before that.
         functions = any(runs_own_code(data) for data in (job.data, job.validation_data))
         functions = functions or not isinstance(job.model, keras_io.PackedModel)
-        reduces = isinstance(job.strategy, AllReduce) and job.strategy.transport != "ring"
-        self.may_be_spare = reduces and not functions
-        self.rejoins = isinstance(job.strategy, ParameterServer) and not job.strategy.goes_in_step
+        self.may_be_spare = job.strategy.may_be_spare and not functions
+        self.rejoins = job.strategy.may_rejoin
         self.name = str(getattr(source, "name", None) or getattr(source, "__name__", "fit"))
         self.parameters = parameters
         self.weights = parameters.get("weights")
@@ -221,9 +220,7 @@ class PreparedFit:
         For a pipeline, this is the number of tasks of one copy; for other strategies, it is 1.
         """
         strategy = self._job.strategy
-        return (
-            sum(jobs.get(job, 0) for job in strategy.jobs) // strategy.replicas if isinstance(strategy, Pipeline) else 1
-        )
+        return strategy.smallest_group(sum(jobs.get(job, 0) for job in strategy.jobs))
 
     def hold(self, client: Callable[[], Any]) -> list[Held]:
         """Start computing the data that the cluster will hold. ``client()`` returns a Dask client of the cluster.

@@ -22,10 +22,44 @@ SCHEDULES = (FILL_DRAIN, ONE_FORWARD_ONE_BACKWARD)
 
 
 class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the rest of the package needs to know of a strategy, so that it never asks which strategy it is."""
+
     name: ClassVar[str]
     """The name of the strategy, in the panel and for ``strategy=``."""
     jobs: ClassVar[tuple[str, ...]]
     """The jobs of a cluster that take part."""
+    every_task_steps: ClassVar[bool]
+    """Whether every worker executes steps of its own. Otherwise, one client executes the steps of all tasks."""
+    counts_steps_together: ClassVar[bool] = False
+    """Whether all workers are always within one step of each other, whatever the options."""
+    waits_for_tasks: ClassVar[bool] = True
+    """Whether a long wait in a step means that another task is slow. A busy parameter server delays workers too."""
+
+    @property
+    def goes_in_step(self) -> bool:
+        """Whether every worker waits for all others in each step."""
+        return True
+
+    @property
+    def skips_steps(self) -> bool:
+        """Whether a slow worker skips steps that the others have completed without it. Every epoch then has the same
+        number of steps, whatever the data.
+        """
+        return False
+
+    @property
+    def may_rejoin(self) -> bool:
+        """Whether a worker that was lost is restarted alone while the others continue."""
+        return False
+
+    @property
+    def may_be_spare(self) -> bool:
+        """Whether a task may run in a process that has already initialized TensorFlow."""
+        return False
+
+    def smallest_group(self, tasks: int) -> int:
+        """Return how many of ``tasks`` tasks can train only together."""
+        return 1
 
     def _one_of(self, field: str, values: tuple[str, ...]) -> None:
         value = getattr(self, field)
@@ -67,6 +101,8 @@ class AllReduce(_Strategy, frozen=True):
 
     name = "allreduce"
     jobs = FIRST_JOBS
+    every_task_steps = True
+    counts_steps_together = True
 
     transport: str = "auto"
     op: str = "average"
@@ -88,6 +124,11 @@ class AllReduce(_Strategy, frozen=True):
         clip = self.clip_norm
         if clip is not None and (isinstance(clip, bool) or not isinstance(clip, (int, float)) or not clip > 0):
             raise InvalidInput(f"`clip_norm` must be None or a number > 0, got {clip!r}", field="strategy.clip_norm")
+
+    @property
+    def may_be_spare(self) -> bool:
+        """Whether a task may run in a process that has already initialized TensorFlow: the ring must do so itself."""
+        return self.transport != "ring"
 
 
 class ParameterServer(_Strategy, frozen=True):
@@ -113,6 +154,8 @@ class ParameterServer(_Strategy, frozen=True):
 
     name = "ps"
     jobs = (*FIRST_JOBS, "ps")
+    every_task_steps = True
+    waits_for_tasks = False
 
     sync: bool = False
     backup_workers: int = 0
@@ -142,6 +185,18 @@ class ParameterServer(_Strategy, frozen=True):
         """Whether every worker waits for all others in each step."""
         return self.sync and not self.backup_workers
 
+    @property
+    def skips_steps(self) -> bool:
+        """Whether a slow worker skips steps that the others have completed without it. Every epoch then has the same
+        number of steps, whatever the data.
+        """
+        return self.backup_workers > 0
+
+    @property
+    def may_rejoin(self) -> bool:
+        """Whether a worker that was lost is restarted alone while the others continue."""
+        return not self.goes_in_step
+
 
 class InGraph(_Strategy, frozen=True):
     """In-graph replication: one client runs a replica of the model on each device. The replicas divide each batch.
@@ -161,6 +216,7 @@ class InGraph(_Strategy, frozen=True):
 
     name = "mirrored"
     jobs = FIRST_JOBS
+    every_task_steps = False
 
     devices: tuple[str, ...] = ()
 
@@ -199,6 +255,7 @@ class Pipeline(_Strategy, frozen=True):
 
     name = "pipeline"
     jobs = FIRST_JOBS
+    every_task_steps = False
 
     placement: Placement | dict[str, str] | str
     microbatches: int = 8
@@ -226,12 +283,21 @@ class Pipeline(_Strategy, frozen=True):
         self._at_least("replicas", 1)
         self._one_of("schedule", SCHEDULES)
 
+    def smallest_group(self, tasks: int) -> int:
+        """Return how many of ``tasks`` tasks can train only together: those of one copy of the pipeline."""
+        return tasks // self.replicas
+
 
 Strategy = AllReduce | ParameterServer | InGraph | Pipeline
 
 _KINDS: tuple[type[Strategy], ...] = get_args(Strategy)
 _BY_NAME = [kind for kind in _KINDS if not any(field.required for field in msgspec.structs.fields(kind))]
 """The strategies without required arguments."""
+
+
+def strategy_named(name: str) -> type[Strategy] | None:
+    """Return the class of a strategy, given its name; None if there is no such strategy."""
+    return next((kind for kind in _KINDS if kind.name == name), None)
 
 
 def parse_strategy(value: Any) -> Strategy:

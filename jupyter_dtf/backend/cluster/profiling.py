@@ -12,6 +12,7 @@ from ...errors import Conflict
 from ...schema.events import POINTS, Points, Profiled, decode_event, decode_points
 from ...schema.launch import ProfileOrder
 from ...schema.run import RunInfo, RunState, TaskState
+from ...schema.strategy import Strategy, strategy_named
 from ...schema.trace import check_count
 from .active_run import Run
 from .profile_state import Profile
@@ -45,7 +46,8 @@ class Profiling:
         tasks = {task.task: task.attempt for task in run.info.tasks if not _is_over(task.state)}
         run.profile = Profile(number, steps, tasks, all_of_them=_all_trace(run.info))
         run.record(Profiled(time=time.time(), attempt=run.attempt, number=number, steps=steps))
-        first = _first(run, steps) if run.info.kind == "fit" and run.info.strategy == "allreduce" else 0
+        strategy = _strategy(run.info)
+        first = _first(run, steps) if strategy is not None and strategy.counts_steps_together else 0
         order = msgspec.json.encode(ProfileOrder(number=number, steps=steps, first=first))
         await self._tell_hosts(run, "dtf_profile", order=order)
         return number
@@ -63,7 +65,13 @@ class Profiling:
 
 def _all_trace(info: RunInfo) -> bool:
     """Return whether every task executes steps of its own. Otherwise, only the tasks that report steps do."""
-    return info.kind == "fit" and info.strategy in ("allreduce", "ps")
+    strategy = _strategy(info)
+    return strategy is not None and strategy.every_task_steps
+
+
+def _strategy(info: RunInfo) -> type[Strategy] | None:
+    """Return the class of a training run's strategy; None for other runs."""
+    return strategy_named(info.strategy) if info.kind == "fit" else None
 
 
 def _is_over(state: TaskState) -> bool:

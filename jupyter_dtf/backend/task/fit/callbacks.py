@@ -11,7 +11,6 @@ import numpy as np
 
 from ....errors import InvalidInput
 from ....schema.metrics import EPOCH, SPEED, VALIDATION
-from ....schema.strategy import InGraph, ParameterServer, Pipeline
 from ..collectives.primitive import Reducer
 from .batch_logs import BatchLogs
 from .batch_values import BatchValues
@@ -152,8 +151,8 @@ class Last(keras.callbacks.Callback):
         self._has_warned = False
         self._clock = StepClock(
             ctx.measured,
-            has_exchange=state.reducer.is_timed and not isinstance(job.strategy, InGraph | Pipeline),
-            has_waits=not isinstance(job.strategy, ParameterServer),  # a busy server delays workers too
+            has_exchange=state.reducer.is_timed and job.strategy.every_task_steps,
+            has_waits=job.strategy.waits_for_tasks,
             input_s=spent_s,
         )
 

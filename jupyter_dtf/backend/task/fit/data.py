@@ -19,7 +19,6 @@ import tensorflow as tf
 from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
 from ....errors import InvalidInput
-from ....schema.strategy import ParameterServer
 from ..collectives.primitive import Alone, Reducer
 from .array_shares import adapter_of, first_batches, next_epoch, no_batches, shares, shares_in_order
 from .class_weights import weighing
@@ -111,7 +110,7 @@ def training_data(
             place, seen = skip.place(job.initial_epoch, adapter.num_batches, steps)
         divided = partial(shares, adapter, reducer, seed, skipped=place)
         may_be_empty = (adapter.partial_batch_size or adapter.batch_size) < reducer.size
-        if steps_per_execution == 1 and (adapter.num_batches % steps == 0 or _follows_the_run(job)):
+        if steps_per_execution == 1 and (adapter.num_batches % steps == 0 or job.strategy.skips_steps):
             # One iterator for all epochs: creating an iterator takes as long as many steps of a small model.
             dataset = divided(tf.data.Dataset.range(place[0], np.iinfo(np.int64).max))
             return TaskData(dataset, steps, steps, may_be_empty, first_batches=first)
@@ -156,7 +155,7 @@ def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | N
     batches in a pass over the data; if it is None, the function returns None.
     """
     steps = job.steps_per_epoch
-    if not batches or steps is None or not batches % steps or _follows_the_run(job):
+    if not batches or steps is None or not batches % steps or job.strategy.skips_steps:
         return None
     first = job.initial_epoch if job.began is None else job.began
     epochs = -(-batches // steps)
@@ -245,7 +244,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         passes_before=job.initial_epoch if job.began is None else job.began,
         began=job.initial_epoch if job.began is None else job.began,
         own_seed=job.seed,
-        in_step=_goes_in_step(job),
+        in_step=job.strategy.goes_in_step,
     )
     if source.continues and skip is not None:
         passed = skip.passed if job.steps_per_epoch else 0
@@ -272,7 +271,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
             )
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
-    if seen and ((skip is not None and skip.takes) or not _goes_in_step(job)):
+    if seen and ((skip is not None and skip.takes) or not job.strategy.goes_in_step):
         raise InvalidInput(
             f"Training can resume within {source.what} only if `steps_per_epoch` is None or the number of batches in a "
             "pass, or if steps_per_execution is 1 and the tasks are synchronous, got "
@@ -309,7 +308,7 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
         passes=_validations(job, job.initial_epoch),
         passes_before=_validations(job, job.initial_epoch if job.began is None else job.began),
         own_seed=job.seed,
-        in_step=_goes_in_step(job),
+        in_step=job.strategy.goes_in_step,
     )
     opened = source.open(ctx, reading)
     dataset = opened.dataset
@@ -357,15 +356,6 @@ def _is_validated(epoch: int, frequency: Any) -> bool:
     if isinstance(frequency, int):
         return (epoch + 1) % frequency == 0
     return isinstance(frequency, list) and epoch + 1 in frequency
-
-
-def _goes_in_step(job: FitJob) -> bool:
-    return not isinstance(job.strategy, ParameterServer) or job.strategy.goes_in_step
-
-
-def _follows_the_run(job: FitJob) -> bool:
-    """Return whether all epochs have the same number of steps regardless of the data, because slow tasks skip steps."""
-    return isinstance(job.strategy, ParameterServer) and job.strategy.backup_workers > 0
 
 
 def _call(data: DataFunction, ctx: Any, name: str) -> tf.data.Dataset:

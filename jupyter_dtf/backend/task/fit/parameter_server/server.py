@@ -84,7 +84,7 @@ class Server:
         self._failure: BaseException | None = None
         self._members = {rank: Member(task) for rank, task in enumerate(self._places.workers)}
         self._all = Members(self._members)
-        self._may_come_back = not isinstance(job.strategy, ParameterServer) or not job.strategy.goes_in_step
+        self._may_come_back = job.strategy.may_rejoin
         self._most: tuple[int, ...] | None = None  # during Hold: the number of each worker's last gradient to apply
         self._kept: npt.NDArray[np.float64] = np.zeros(0)
         self._rule = _rule(job.strategy, self._index, len(self._members))
