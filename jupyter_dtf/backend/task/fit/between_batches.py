@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..model.metrics_of import all_metrics
 from .equal_weights import Weights
 from .job import PackedCallbacks
-from .metric_states import all_metrics
 from .replaced_attributes import hooked
 
 

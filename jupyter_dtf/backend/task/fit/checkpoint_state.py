@@ -122,11 +122,6 @@ def _numbered(name: str, number: int) -> str:
     return f"{name}{number + 1}" if number else name
 
 
-def metric_variables(model: Any) -> list[Any]:
-    """Return the state variables of a model's metrics."""
-    return list({id(v): v for metric in model.metrics for v in metric.variables}.values())
-
-
 def data_of(job: FitJob) -> dict[str, Any]:
     """Return the settings that determine which data a step in the middle of an epoch uses."""
     if isinstance(job.data, BatchSource) and job.data.examples is not None:

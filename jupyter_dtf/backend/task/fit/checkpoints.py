@@ -33,6 +33,7 @@ from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.primitive import Reducer
 from ..model import changed_attributes
+from ..model.metrics_of import metric_variables
 from ..model.model_state import held_variables, seed_states
 from .batch_hooks import overrides
 from .callback_pickles import Pickles
@@ -45,7 +46,6 @@ from .checkpoint_state import (
     attributes,
     data_of,
     give_attributes,
-    metric_variables,
     variables_of,
 )
 from .job import FitJob

@@ -9,17 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ..model.metrics_of import all_metrics, metric_variables
+
 Vector = npt.NDArray[np.float64]
-
-
-def all_metrics(model: Any) -> list[Any]:
-    """Return the metrics of a model, and those in them: the metrics of ``compile`` are parts of one metric of Keras."""
-    return [*model.metrics, *(each for m in model.metrics for each in getattr(m, "metrics", ()))]
 
 
 def state_variables(model: Any) -> list[Any]:
     """Return the variables that hold the states of a model's metrics: those that Keras tracks, then others."""
-    variables = list({id(v): v for metric in model.metrics for v in metric.variables}.values())
+    variables = metric_variables(model)
     # Keras does not track objects of the class tf.Variable.
     held = {id(v): v for metric in all_metrics(model) for v in vars(metric).values() if isinstance(v, tf.Variable)}
     return variables + [v for v in held.values() if v.dtype.is_floating or v.dtype.is_integer]

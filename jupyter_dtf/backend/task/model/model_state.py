@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import InvalidInput
+from .metrics_of import all_metrics
 
 OTHER_WAY = "Pass a function that returns the compiled model instead"
 
@@ -249,8 +250,8 @@ def held_variables(model: Any, *, of_metrics: bool = True) -> list[Any]:
     """
     import tensorflow as tf
 
-    metrics = [*model.metrics, *(inner for metric in model.metrics for inner in getattr(metric, "metrics", ()))]
-    owners = [*model._flatten_layers(), *(metrics if of_metrics else ()), *leaves(getattr(model, "loss", None))]
+    metrics = all_metrics(model) if of_metrics else []
+    owners = [*model._flatten_layers(), *metrics, *leaves(getattr(model, "loss", None))]
     values = [value for owner in owners if hasattr(owner, "__dict__") for _, value in sorted(vars(owner).items())]
     return list({id(value): value for value in leaves(values) if isinstance(value, tf.Variable)}.values())
 

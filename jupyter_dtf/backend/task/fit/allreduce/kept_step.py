@@ -16,8 +16,8 @@ import tensorflow as tf
 # Keras 3.15: the public accessor of the global seed generator creates a generator if there is none.
 from keras.src.backend.common.global_state import get_global_attribute
 
+from ...model.metrics_of import metric_variables
 from ...model.model_state import seed_states
-from ..checkpoint_state import metric_variables
 
 
 class KeptStep:
