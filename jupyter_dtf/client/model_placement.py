@@ -153,7 +153,7 @@ def predict(
         **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``schedule`` (see
             ``dtf.Pipeline``), ``link`` and ``calibration``. For a forecast: ``strategy`` as in ``cluster.fit`` or
             ``"pipeline"``, ``tasks``, either ``batch_size`` (examples per step of all tasks) or ``per_device``, and the
-            fields of ``ForecastSettings``: ``device="A100"``, ``precision="tf32"``, ``utilisation``,
+            fields of ``ForecastSettings``: ``device="A100"``, ``precision="tf32"``, ``utilization``,
             ``network="25gbit"`` (or ``"measured"``, of a cluster), ``transport="rdma"``, ``local="nvlink3"``,
             ``devices_per_machine``, ``algorithm``, ``servers``, ``stages``, ``input_examples_per_s``, ``straggling``,
             ``threshold``.

@@ -55,7 +55,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="the precision (default: fp32)")
     parser.add_argument(
-        "--utilisation",
+        "--utilization",
         type=float,
         default=0.0,
         metavar="PART",
@@ -121,7 +121,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
 
 
 _SAME = (
-    *("batch_size", "per_device", "device", "precision", "utilisation", "network", "transport", "local"),
+    *("batch_size", "per_device", "device", "precision", "utilization", "network", "transport", "local"),
     *("devices_per_machine", "algorithm", "compression", "microbatches", "stages", "straggling"),
 )
 """The arguments that have the same name as a field of ForecastSettings."""

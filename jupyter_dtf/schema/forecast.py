@@ -72,9 +72,9 @@ class ForecastSettings(Struct):
     """The name of a device in ``GET /hardware``, such as ``A100``. Empty: the speed that the calibration measured, or
     else the speed that the designer assumes."""
     precision: str = "fp32"
-    utilisation: float = 0.0
+    utilization: float = 0.0
     """The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the usual fraction
-    (``DeviceFigures.utilisation``)."""
+    (``DeviceFigures.utilization``)."""
     network: str = ""
     """The network between machines, by its name in ``GET /hardware``, such as ``25gbit``. Empty: ``link``, the link of
     the calibration, or 10 Gbit/s."""
@@ -122,7 +122,7 @@ class ForecastSettings(Struct):
         ):
             self._from_to(field, 0, 2**31)
         self._from_to("servers", 1, MAX_TASKS)
-        self._from_to("utilisation", 0, 1)
+        self._from_to("utilization", 0, 1)
         self._from_to("straggling", 0, 10)
         self._from_to("threshold", 0, 1)
         self._from_to("input_examples_per_s", 0, MAX_FIGURE)

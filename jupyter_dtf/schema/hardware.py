@@ -14,7 +14,7 @@ class DeviceFigures(PeerStruct):
     """The peak performance without sparsity, keyed by precision: ``fp32``, ``tf32``, ``bf16``, ``fp16``."""
     memory_bytes: int = 0
     memory_bytes_per_s: float = 0.0
-    utilisation: float = 0.0
+    utilization: float = 0.0
     """The fraction of the peak performance that training reaches without tuning."""
     source: str = ""
 

@@ -1222,7 +1222,7 @@ export interface DeviceFigures {
   memory_bytes: number;
   memory_bytes_per_s: number;
   /** The fraction of the peak performance that training reaches without tuning. */
-  utilisation: number;
+  utilization: number;
   source: string;
 }
 
@@ -1299,9 +1299,9 @@ export interface ForecastSettings {
   precision: string;
   /**
    * The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the usual fraction
-   * (`DeviceFigures.utilisation`).
+   * (`DeviceFigures.utilization`).
    */
-  utilisation: number;
+  utilization: number;
   /**
    * The network between machines, by its name in `GET /hardware`, such as `25gbit`. Empty: `link`, the link of
    * the calibration, or 10 Gbit/s.
@@ -1643,7 +1643,7 @@ export const DEFAULTS = {
   ModelDesign: {"source": {"kind": "none", "path": "", "variable": ""}},
   RunSettings: {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1},
   Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}},
-  ForecastSettings: {"strategy": "", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": false, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilisation": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
+  ForecastSettings: {"strategy": "", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": false, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilization": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
   ScaleTarget: {"examples_per_second": 0.0, "hours": 0.0, "device_hours": 0.0, "examples": 0.0},
   DashboardRun: {"name": ""},
   DashboardPlot: {"smoothing": 0.0, "log": false},

@@ -1,7 +1,7 @@
 """A table of the performance figures of devices, from their makers' data sheets. Pure.
 
 Peaks are those without sparsity, for the fastest common form factor (SXM if there is one). Training reaches only a
-fraction of the peak. ``UTILISATION`` has the fraction for each precision; a device or the user can override it.
+fraction of the peak. ``UTILIZATION`` has the fraction for each precision; a device or the user can override it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from ...errors import InvalidInput
 from ...schema.hardware import DeviceFigures
 
-UTILISATION = {"fp32": 0.62, "tf32": 0.35, "bf16": 0.3, "fp16": 0.3}
+UTILIZATION = {"fp32": 0.62, "tf32": 0.35, "bf16": 0.3, "fp16": 0.3}
 """The fraction of the peak that compute-bound layers reach, keyed by precision. ``fp32`` was fitted to TensorFlow's
 published benchmarks of one K80 and one P100 (docs/forecast.md); the others are commonly reached with tensor cores."""
-MEMORY_UTILISATION = 0.55
+MEMORY_UTILIZATION = 0.55
 """The fraction of the memory bandwidth that memory-bound layers reach."""
 LAUNCH_S = 8e-6
 """The seconds needed to launch one pass of one layer on a GPU, however little work it has."""

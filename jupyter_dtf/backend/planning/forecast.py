@@ -80,9 +80,9 @@ def basis(
     limit, notes = machines.memory_bytes, []
     if settings.device:
         figures = devices_table.device(settings.device, settings.precision)
-        work = workload.published(graph, figures, settings.precision, settings.utilisation)
+        work = workload.published(graph, figures, settings.precision, settings.utilization)
         limit = figures.memory_bytes
-        used = settings.utilisation or figures.utilisation or devices_table.UTILISATION[settings.precision]
+        used = settings.utilization or figures.utilization or devices_table.UTILIZATION[settings.precision]
         notes.append(
             f"Compute times come from the figures of {figures.title}: {settings.precision}, {used:.0%} of the peak "
             "for layers limited by arithmetic. A calibration is more accurate."

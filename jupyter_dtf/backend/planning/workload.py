@@ -15,7 +15,7 @@ from ...schema.graph import Layer, LayerGraph
 from ...schema.hardware import DeviceFigures
 from ...schema.placement import Calibration
 from .costs import BACKWARD, Floats, ordered
-from .devices_table import LAUNCH_S, MEMORY_UTILISATION, UTILISATION
+from .devices_table import LAUNCH_S, MEMORY_UTILIZATION, UTILIZATION
 
 FAST_KERNELS = (3, 5)
 """The kernel sizes of convolutions of stride 1 that cuDNN computes in single precision with fewer multiplications, by
@@ -112,15 +112,15 @@ def calibrated(graph: LayerGraph, calibration: Calibration, *, on_cpu: bool) -> 
     )
 
 
-def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisation: float = 0.0) -> Workload:
+def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilization: float = 0.0) -> Workload:
     """Derive the workload from a device's data sheet.
 
-    ``utilisation``: the fraction of the peak speed that is reached; 0: the default.
+    ``utilization``: the fraction of the peak speed that is reached; 0: the default.
     """
     layers = ordered(graph)
     on_cpu = device.name == "CPU"
-    rate = device.flops_per_s[precision] * (utilisation or device.utilisation or UTILISATION[precision])
-    memory = device.memory_bytes_per_s * MEMORY_UTILISATION
+    rate = device.flops_per_s[precision] * (utilization or device.utilization or UTILIZATION[precision])
+    memory = device.memory_bytes_per_s * MEMORY_UTILIZATION
     element = _ELEMENT[precision] / 4
     forward, backward = np.zeros(len(layers)), np.zeros(len(layers))
     for index, layer in enumerate(layers):

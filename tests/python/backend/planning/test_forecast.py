@@ -220,7 +220,7 @@ def test_input_that_is_too_slow_is_what_a_step_takes() -> None:
         ({"strategy": "magic"}, "strategy", "`strategy` must be one of allreduce, ps, mirrored, pipeline"),
         ({"per_device": 4, "batch_size": 4}, "per_device", "Only one of `batch_size`"),
         ({"backup_workers": 1}, "backup_workers", '`backup_workers` must be 0 unless strategy="ps" and sync=True'),
-        ({"utilisation": 1.5}, "utilisation", "`utilisation` must be a number from 0 to 1, got 1.5"),
+        ({"utilization": 1.5}, "utilization", "`utilization` must be a number from 0 to 1, got 1.5"),
         ({"input_examples_per_s": math.nan}, "input_examples_per_s", "`input_examples_per_s` must be a number from 0"),
     ],
 )

@@ -32,7 +32,7 @@ const hardware: Hardware = {
       flops_per_s: { fp32: 19.5e12, bf16: 312e12, fp16: null },
       memory_bytes: 1,
       memory_bytes_per_s: 1,
-      utilisation: 0.5,
+      utilization: 0.5,
       source: ''
     }
   ],
