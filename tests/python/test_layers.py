@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -226,3 +227,12 @@ def test_the_table_of_modules_names_what_there_is() -> None:
         and not any(name.endswith("/") and module.startswith(name) for name in named)
     ]
     assert not unnamed, f"docs/architecture.md does not name: {unnamed}"
+
+
+def test_file_names_that_occur_more_than_once() -> None:
+    """Those in docs/architecture.md, and no other: a name that means two things misleads whoever looks for one."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = text.partition("These names occur more than once:")[2].partition("\n#")[0]
+    count = Counter(path.name for path in FILES.values())
+    repeated = {name for name, number in count.items() if number > 1 and not name.startswith("__")}
+    assert repeated == set(re.findall(r"`(\w+\.py)`", named))

@@ -9,7 +9,7 @@ from ...errors import NotFound
 from ...schema.run import RunDescriptor, RunRequest, RunState, TaskState
 from .active_run import Run
 from .kept_results import PART_BYTES, KeptResults
-from .streams import Viewers
+from .viewer_streams import Viewers
 
 KEPT_RUNS = 50
 """How many ended runs to keep; older ones are in the store. Results are kept independently of this number."""

@@ -35,7 +35,7 @@ from ..host.host import Host
 from ..kinds.dask_http import Dashboard, silence
 from ..machine import paths
 from ..machine.versions import read_versions
-from ..records.ring import Machines
+from ..records.machine_history import Machines
 from ..viewer.background import Background
 from .cluster_checks import ClusterChecks
 from .cluster_runs import Runs
@@ -54,10 +54,10 @@ from .settings import ControllerSettings
 from .slow_tasks import SlowTasks
 from .standing_warnings import StandingWarnings
 from .starting_hosts import ComingHosts
-from .streams import Viewers
 from .submission import Submission
 from .task_assignment import RESTING, TaskAssignment
 from .task_ends import TaskEnds
+from .viewer_streams import Viewers
 
 logger = logging.getLogger(__name__)
 

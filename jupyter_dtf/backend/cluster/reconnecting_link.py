@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import ClusterLost
 from ..viewer.connections import Connection
 from ..viewer.link import Link
-from .streams import ARCHIVE
+from .viewer_streams import ARCHIVE
 
 logger = logging.getLogger(__name__)
 

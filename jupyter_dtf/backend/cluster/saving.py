@@ -21,7 +21,7 @@ from ..records.archive import Archive
 from ..viewer.connections import Connection
 from ..viewer.link import Link
 from .reconnecting_link import HeldLink
-from .streams import ARCHIVE
+from .viewer_streams import ARCHIVE
 
 logger = logging.getLogger(__name__)
 

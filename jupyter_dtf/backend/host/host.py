@@ -38,11 +38,11 @@ from ..machine.shared_directory import answer, read_word
 from ..machine.versions import read_versions
 from ..machine.visibility_mark import Mark
 from ..planning.host_findings import worse
-from .feeding import Feeding
 from .host_checks import HostChecks
 from .host_load import HostLoad
 from .host_run import ADVICE, HostRun
 from .host_task import HostTask
+from .partition_feeding import Feeding
 from .preemption_notice import Notice
 from .task_exits import TaskExits
 from .task_watch import LOOK_S, Gaps

@@ -13,7 +13,7 @@ import time
 import msgspec
 
 from ...schema.frames import BEAT_S, Beat
-from .checkpoint import saving
+from .checkpoint import save_state
 from .recorder import Recorder
 
 _LATELY_S = 1.0
@@ -34,7 +34,7 @@ def begin(recorder: Recorder) -> None:
 
 def _beat(recorder: Recorder) -> None:
     while True:
-        saving.changed.wait(BEAT_S)  # wait first, so that the host's first read contains the task's own events
-        saving.changed.clear()
+        save_state.changed.wait(BEAT_S)  # wait first, so that the host's first read contains the task's own events
+        save_state.changed.clear()
         waits = time.monotonic() - _waited < _LATELY_S
-        recorder.beat(_encode(Beat(recorder.reported, waits, saving.is_saving(), *recorder.pace)))
+        recorder.beat(_encode(Beat(recorder.reported, waits, save_state.is_saving(), *recorder.pace)))

@@ -112,7 +112,7 @@ def _set_threads(threads: int) -> None:
 
 def learn_to_read() -> None:
     """Do the one-time work for reading a task's spec, so that no fork of this process has to repeat it."""
-    from .trace import remote  # noqa: F401
+    from .trace import remote_tracing  # noqa: F401
 
     with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields, but creates msgspec's decoder
         msgspec.json.decode(b"{}", type=TaskSpec)

@@ -9,7 +9,7 @@ from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, Checkpoint, Manifest
 from . import files
 from .places import at, directory_of, place_of
-from .saving import saving
+from .save_state import saving
 from .writer import Writer
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest, surplus
 from ....schema.disk_space import refusal
-from . import saving
+from . import save_state
 from .places import Place, at, place_of
 from .shards import Contents
 
@@ -57,7 +57,7 @@ class Writer:
         whether the program has nothing else to do in the meantime.
         """
         self.wait()
-        saving.begins()  # here, because the thread may start running later
+        save_state.begins()  # here, because the thread may start running later
         self._thread = threading.Thread(
             target=self._write, args=(manifest, arrays, state, last), name="dtf-checkpoint", daemon=False
         )
@@ -83,7 +83,7 @@ class Writer:
             return
         finally:
             self.last_s = time.perf_counter() - begun
-            saving.ends()
+            save_state.ends()
         self._failure = ""
         info = manifest.info(path)
         info.seconds = self.last_s

@@ -27,7 +27,7 @@ from ....schema.events import CONTINUES
 from .. import time_accounts
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
-from ..checkpoint.saving import saving
+from ..checkpoint.save_state import saving
 from ..checkpoint.shards import Contents, Owners, Sharded
 from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer

@@ -11,7 +11,7 @@ from ....schema.placement import Device
 from ....schema.profile import TaskProfile
 from ..model import keras_io
 from ..trace.device_names import plain
-from . import ProfileJob, links
+from . import ProfileJob, link_speeds
 from .layers import layer_seconds
 from .rates import flops_per_s
 from .together import Together
@@ -34,7 +34,7 @@ def measure(job: ProfileJob, ctx: Any) -> TaskProfile:
         together.meet()
         if ctx.is_chief:
             firsts = {name.partition("/device")[0]: name for name in reversed(names)}
-            found.transfers = links.transfers(own[0], [name for name in firsts.values() if name != own[0]], ctx)
-            found.all_tasks_s = links.all_tasks(list(firsts.values()), ctx)
+            found.transfers = link_speeds.transfers(own[0], [name for name in firsts.values() if name != own[0]], ctx)
+            found.all_tasks_s = link_speeds.all_tasks(list(firsts.values()), ctx)
         together.meet()
     return found

@@ -18,7 +18,7 @@ from tensorflow.python.eager import context
 
 from ....schema.launch import TaskSpec
 from ....schema.trace import TraceData, leave_trace, merge
-from . import placed, remote
+from . import placed, remote_tracing
 from .device_names import plain
 from .xplane import Window, rows
 
@@ -75,12 +75,12 @@ class StepRecorder:
             return
         if not self._collecting:
             self._collect()
-            self._others = remote.others(self._spec.task, self._identity)
+            self._others = remote_tracing.others(self._spec.task, self._identity)
         if end > self.first:
             if not self._profile_dir:
                 self._start_profile()
             for device in self._others:
-                remote.tell(device, remote.BEGIN, step, count, self.last, self.number)
+                remote_tracing.tell(device, remote_tracing.BEGIN, step, count, self.last, self.number)
             self._windows.append(Window(step, time.time_ns(), 0))
 
     def end(self, step: int) -> None:
@@ -88,7 +88,7 @@ class StepRecorder:
         if self._windows and self._windows[-1].end_ns == 0:
             self._windows[-1] = self._windows[-1]._replace(end_ns=time.time_ns())
             for device in self._others:
-                remote.tell(device, remote.END, step)
+                remote_tracing.tell(device, remote_tracing.END, step)
         if step >= self.last:
             self.finish()
 

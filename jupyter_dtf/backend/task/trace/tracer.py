@@ -30,7 +30,7 @@ class Tracer:
     """
 
     def __init__(self, spec: TaskSpec, on_done: Callable[[], None], tell: Callable[[TracedSteps], None]) -> None:
-        from . import remote
+        from . import remote_tracing
 
         self._spec = spec
         self._on_done = on_done
@@ -48,7 +48,7 @@ class Tracer:
         """The current step; None between steps."""
         self._wraps_sessions = False
         self._identity = zlib.crc32(spec.run_id.encode()) >> 1
-        self._listening = remote.listen(self._identity, self._begin_of_client, self.end)
+        self._listening = remote_tracing.listen(self._identity, self._begin_of_client, self.end)
         if spec.trace_steps:
             first, last = spec.trace_steps
             self._make(first, last, 0)

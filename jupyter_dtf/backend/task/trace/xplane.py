@@ -26,7 +26,7 @@ _OP = re.compile(r"(?P<op>[\w.][\w.\-/\\>]*):(?P<type>[A-Za-z_]\w*)$")
 _GPU = re.compile(r"/device:GPU:(\d+)")
 _EAGER = "EagerLocalExecute: "
 _NOT_SHOWN = frozenset({"_Arg", "_EagerConst", "_HostRecv", "_HostSend", "_Recv", "_Retval", "_Send"})
-_WORD_FROM_THE_CLIENT = "PyFunc"  # the eager operation with which trace/remote.py sends messages
+_WORD_FROM_THE_CLIENT = "PyFunc"  # the eager operation with which trace/remote_tracing.py sends messages
 _OWN_WORK = -1
 _JOINED_NS = 10_000
 """The longest gap, in nanoseconds, between kernels of an operation that are shown as one."""

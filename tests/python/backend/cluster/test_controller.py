@@ -13,7 +13,7 @@ from distributed.core import rpc
 
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
-from jupyter_dtf.backend.cluster.streams import ARCHIVE
+from jupyter_dtf.backend.cluster.viewer_streams import ARCHIVE
 from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, plan
 from jupyter_dtf.schema import protocol

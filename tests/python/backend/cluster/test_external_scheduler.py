@@ -16,7 +16,7 @@ from distributed.comm import connect
 from jupyter_dtf.backend.cluster import external_scheduler
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
-from jupyter_dtf.backend.cluster.streams import ARCHIVE
+from jupyter_dtf.backend.cluster.viewer_streams import ARCHIVE
 from jupyter_dtf.backend.machine import paths
 from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.errors import Unavailable

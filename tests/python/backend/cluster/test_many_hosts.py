@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf.backend.cluster import streams
+from jupyter_dtf.backend.cluster import viewer_streams
 from jupyter_dtf.backend.cluster.task_assignment import TaskAssignment
 from jupyter_dtf.backend.planning.launch_plan import NO_LAYOUT
 from jupyter_dtf.backend.planning.task_defaults import TaskDefaults
@@ -78,11 +78,11 @@ def test_a_host_that_has_begun_again_is_told_again_and_no_other() -> None:
 
 
 def test_a_cluster_is_described_no_more_often_than_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "DESCRIBING_SHARE", 1e-12)  # the next one is due in a very long time
+    monkeypatch.setattr(viewer_streams, "DESCRIBING_SHARE", 1e-12)  # the next one is due in a very long time
 
     async def change() -> None:
         made, due = itertools.count(1), []
-        description = streams._Description(lambda: next(made), lambda: due.append(0))
+        description = viewer_streams._Description(lambda: next(made), lambda: due.append(0))
         description.change()
         assert [description.plain() for _ in range(3)] == [1, 1, 1]
         for _ in range(100):

@@ -13,7 +13,7 @@ from distributed.comm import connect
 
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
-from jupyter_dtf.backend.cluster.streams import MOST_MESSAGES
+from jupyter_dtf.backend.cluster.viewer_streams import MOST_MESSAGES
 from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.records.media_tail import MOST_BYTES, NOT_KEPT
 from jupyter_dtf.backend.records.run_record import RunRecord

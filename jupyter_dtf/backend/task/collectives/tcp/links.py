@@ -18,7 +18,7 @@ from typing import Any
 
 from .....errors import Unavailable
 from .....schema.cluster import split_endpoint
-from .frames import KEY_BYTES, new_key
+from .encrypted_frames import KEY_BYTES, new_key
 from .run_certificate import NONCE_BYTES, PROOF_BYTES, Tls, encrypts, is_proof, nonce, proof
 from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
 

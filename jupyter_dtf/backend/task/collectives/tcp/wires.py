@@ -2,8 +2,8 @@
 
 The connecting side sends the data. With one connection per direction, a task can read and write simultaneously in two
 threads, which a single TLS connection does not allow. The opposite direction of a connection carries only one word,
-with which a task that leaves reports its reason. On an encrypted connection, the data is in frames (``frames.py``), and
-the word is sent by TLS.
+with which a task that leaves reports its reason. On an encrypted connection, the data is in frames
+(``encrypted_frames.py``), and the word is sent by TLS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from .....errors import InvalidInput
-from .frames import FrameReader, FrameWriter, without_tls
+from .encrypted_frames import FrameReader, FrameWriter, without_tls
 
 _BUFFER_BYTES = 1 << 16
 _SILENT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}

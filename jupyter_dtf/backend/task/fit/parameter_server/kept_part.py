@@ -8,7 +8,7 @@ from typing import Any
 
 from .....schema import private_files
 from ...checkpoint import files
-from ...checkpoint.saving import saving
+from ...checkpoint.save_state import saving
 from ...checkpoint.snapshots import Snapshots
 from ...checkpoint.writer import go_behind
 from .messages import AnyWord, CopyFile, Done, Refused, WritePart

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .....schema.disk_space import allocate
-from ...collectives.tcp.frames import KEY_BYTES, FrameReader, FrameWriter, new_key, without_tls
+from ...collectives.tcp.encrypted_frames import KEY_BYTES, FrameReader, FrameWriter, new_key, without_tls
 from ...collectives.tcp.run_certificate import Tls, encrypts
 from .messages import AnyWord, decode, encode
 

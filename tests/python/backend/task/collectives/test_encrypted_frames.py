@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jupyter_dtf.backend.task.collectives.tcp.frames import FrameReader, FrameWriter, new_key
+from jupyter_dtf.backend.task.collectives.tcp.encrypted_frames import FrameReader, FrameWriter, new_key
 
 Ends = tuple[socket.socket, socket.socket]
 FRAME_BYTES = 1 << 18

@@ -10,7 +10,7 @@ import pytest
 from dask import delayed
 from distributed import Client, LocalCluster, WorkerPlugin
 
-from jupyter_dtf.backend.host import feeding
+from jupyter_dtf.backend.host import partition_feeding
 from jupyter_dtf.backend.task.fit.sources import partitions
 from jupyter_dtf.client.sources.dask_collections import source_of
 from jupyter_dtf.schema.partitions import PassRequest
@@ -27,7 +27,7 @@ class Host(WorkerPlugin):
         self._directory = directory
 
     async def setup(self, worker: Any) -> None:
-        self.feeding = feeding.Feeding(worker, self._directory, "test")
+        self.feeding = partition_feeding.Feeding(worker, self._directory, "test")
         self.feeding.start()
 
     async def teardown(self, worker: Any) -> None:
@@ -35,7 +35,7 @@ class Host(WorkerPlugin):
 
 
 def test_messages_of_strings_are_as_large_as_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "PIECE_BYTES", 50_000)
+    monkeypatch.setattr(partition_feeding, "PIECE_BYTES", 50_000)
     parts = [delayed(np.array([word] * 20, object)) for word in (SHORT, LONG, SHORT)]
     source = source_of(parts, None, None, "x")
     assert source is not None

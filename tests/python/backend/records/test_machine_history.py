@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jupyter_dtf.backend.records.ring import COARSE, FINE, MOST_HOSTS, Machines, Ring
+from jupyter_dtf.backend.records.machine_history import COARSE, FINE, MOST_HOSTS, Machines, Ring
 
 T0 = 1_699_999_980.0  # the beginning of a minute
 
