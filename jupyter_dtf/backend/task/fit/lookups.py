@@ -2,7 +2,9 @@
 
 A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up per example: one process has the
 rows of all examples side by side, and so do the tasks together. Positions are looked up once per batch: one process has
-one row for each position, and this row is the sum of the tasks' rows. Keras's optimizers square rows before they add up
+one row for each position, and this row is the sum of the tasks' rows. The words of sparse inputs are looked up once
+for each distinct word: one process has one row for each word of the batch, which is again the sum of the tasks' rows
+for this word. Keras's optimizers square rows before they add up
 the rows of the same index, so the two cases differ. The graph of the step shows which case applies to a lookup
 (``provenance``): rows that must be added up have the same key, and ``arithmetic.merged`` adds them up.
 """
@@ -16,10 +18,10 @@ from typing import Any
 import tensorflow as tf
 
 from ....errors import InvalidInput
-from .provenance import Provenance
+from .provenance import Provenance, Sharing
 
-Part = tuple[tf.Tensor, bool]
-"""A contiguous part of a gradient's indices, and whether this part is the same on every task."""
+Part = tuple[tf.Tensor, Sharing]
+"""A contiguous part of a gradient's indices, and which of its rows the tasks have in common."""
 
 
 class Lookups:
@@ -35,7 +37,7 @@ class Lookups:
         self._data: Any = None
         self._provenance: Provenance | None = None
         self._seen: list[list[Part]] | None = None
-        self._known: list[list[bool]] = []
+        self._known: list[list[Sharing]] = []
         self._position = 0
         self._wrapped: dict[Any, tuple[Any, list[tf.Tensor | None]]] = {}
         self.looks_again = False
@@ -52,8 +54,8 @@ class Lookups:
         return self._provenance
 
     def keys(self, indices: tf.Tensor) -> tf.Tensor | None:
-        """Return the key of each row of a gradient: an id that is the same on all tasks if every task has the row,
-        otherwise -1. Return None if all keys are -1.
+        """Return the key of each row of a gradient: an id that is the same on all tasks for rows that one process has
+        only once, otherwise -1. Return None if all keys are -1.
 
         Must be called once for each sparse gradient of a step, always in the same order. Raises InvalidInput for a step
         that is run eagerly and cannot be traced.
@@ -67,10 +69,10 @@ class Lookups:
             return self._of_eager_step(position)
         assert self._provenance is not None
         parts = self._provenance.parts(indices)
-        if any(shared for _, shared in parts) and _has_static_size(self._data):
+        if any(sharing is Sharing.BY_POSITION for _, sharing in parts) and _has_static_size(self._data):
             if not self._known:
-                self._known = [[shared for _, shared in seen] for seen in self._look_again()]
-            parts = [(part, shared) for (part, _), shared in zip(parts, self._known[position], strict=True)]
+                self._known = [[sharing for _, sharing in seen] for seen in self._look_again()]
+            parts = [(part, sharing) for (part, _), sharing in zip(parts, self._known[position], strict=True)]
         return _numbered(parts, indices.dtype)
 
     def _look_again(self) -> list[list[Part]]:
@@ -133,16 +135,19 @@ class Lookups:
 
 
 def _numbered(parts: Sequence[Part], dtype: tf.DType) -> tf.Tensor | None:
-    shared = [index for index, (_, is_shared) in enumerate(parts) if is_shared]
+    shared = [index for index, (_, sharing) in enumerate(parts) if sharing is not Sharing.NONE]
     if not shared:
         return None
     keys = []
-    for index, (part, is_shared) in enumerate(parts):
-        count = tf.size(part, dtype)
-        if is_shared:
-            keys.append(tf.range(count, dtype=dtype) * len(shared) + shared.index(index))
-        else:
-            keys.append(tf.fill([count], tf.constant(-1, dtype)))
+    for index, (part, sharing) in enumerate(parts):
+        alone = tf.fill([tf.size(part)], tf.constant(-1, dtype))
+        if sharing is Sharing.NONE:
+            keys.append(alone)
+            continue
+        ids = tf.range(tf.size(part, dtype), dtype=dtype)
+        if sharing is Sharing.BY_INDEX:
+            ids = tf.cast(tf.reshape(part, [-1]), dtype)
+        keys.append(tf.where(ids < 0, alone, ids * len(shared) + shared.index(index)))
     return tf.concat(keys, 0)
 
 

@@ -7,11 +7,24 @@ number, and which of its extents depend on them (``provenance_rules``).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 import tensorflow as tf
 
 from .provenance_rules import Fact, constant, none_of, outcomes
+
+
+class Sharing(Enum):
+    """How many rows one process has for the rows that tasks look up, each for its own share of a batch."""
+
+    NONE = 0
+    """As many as all tasks together: one for each example, for instance."""
+    BY_POSITION = 1
+    """As many as one task: all tasks look up the same rows in the same order, because these do not depend on the batch.
+    """
+    BY_INDEX = 2
+    """One for each index: those in a batch are looked up once each, however many examples contain them."""
 
 
 class Provenance:
@@ -29,12 +42,14 @@ class Provenance:
                     if part is not None:
                         self._set(part, Fact(True))
 
-    def parts(self, indices: tf.Tensor) -> list[tuple[tf.Tensor, bool]]:
-        """Return the tensors that were concatenated to form ``indices``, one for each lookup.
+    def parts(self, indices: tf.Tensor) -> list[tuple[tf.Tensor, Sharing]]:
+        """Return the tensors that were concatenated to form ``indices``, one for each lookup, and their sharing."""
+        return [(part, self._sharing(part)) for part in _parts(indices)]
 
-        Each comes with a flag: whether it is independent of the batch.
-        """
-        return [(part, not self.of(part).depends) for part in _parts(indices)]
+    def _sharing(self, indices: tf.Tensor) -> Sharing:
+        if not self.of(indices).depends:
+            return Sharing.BY_POSITION
+        return Sharing.BY_INDEX if are_distinct(indices) else Sharing.NONE
 
     def of(self, tensor: Any) -> Fact:
         """Return the fact about a tensor."""
@@ -106,6 +121,40 @@ class Provenance:
         for argument, fact in zip(arguments, inputs, strict=True):
             inner._set(argument, fact)
         return [inner.of(result) for result in results]
+
+
+def are_distinct(indices: Any) -> bool:
+    """Return whether a lookup's indices are distinct because duplicates in the batch have been removed.
+
+    This is how rows of sparse inputs are looked up.
+    """
+    tensors = _parts(indices)
+    tensor: Any = tensors[0] if len(tensors) == 1 else None
+    op = None if tensor is None else _operation(tensor)
+    while op is not None:
+        if op.type in _UNIQUE:
+            return bool(tensor.value_index == 0)
+        if op.type == "Placeholder":
+            tensor = captured(tensor)
+        elif op.type in ("PartitionedCall", "StatefulPartitionedCall"):
+            try:
+                tensor = op.graph._get_function(op.get_attr("f").name).graph.outputs[tensor.value_index]
+            except (AttributeError, IndexError, KeyError, ValueError):
+                return False
+        elif op.type in _KEEPS_DISTINCT and tensor.value_index == 0:
+            tensor = op.inputs[0]
+        elif op.type in ("AddV2", "Sub"):
+            many = [operand for operand in op.inputs if operand.shape.rank != 0]
+            tensor = many[0] if len(many) == 1 else None
+        else:
+            return False
+        op = None if tensor is None else _operation(tensor)
+    return False
+
+
+_UNIQUE = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
+_KEEPS_DISTINCT = ("Cast", "Identity", "StopGradient", "Reshape", "Neg", "ReverseV2", "TopKV2")
+"""Operations whose first output has distinct elements if the first input has."""
 
 
 def captured(placeholder: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..provenance import are_distinct
+
 
 def gradients_of(
     targets: Sequence[tf.Tensor], sources: Sequence[tf.Tensor], given: Any = None, constant: Any = None
@@ -34,7 +36,8 @@ class Sum:
     The result equals that of one process. It is dense if any part is dense. Derivatives for rows of a table are
     concatenated, because an optimizer may square the derivative of each row separately. One process looks up rows that
     do not depend on the batch, such as position embeddings, only once, so the microbatches' derivatives for these rows
-    are added up. ``depends`` returns whether indices depend on the batch.
+    are added up. So are those of rows that are looked up once for each distinct index. ``depends`` returns whether
+    indices depend on the batch.
     """
 
     def __init__(self, depends: Callable[[tf.Tensor], bool]) -> None:
@@ -42,29 +45,35 @@ class Sum:
         self._dense: tf.Tensor | None = None
         self._rows: list[tf.IndexedSlices] = []
         self._same_rows: list[tf.IndexedSlices] = []
+        self._distinct: list[list[tf.IndexedSlices]] = []
+        """For each lookup of distinct indices, its rows from all microbatches."""
 
     def add(self, derivatives: Sequence[Any]) -> None:
         """Add the derivatives of a microbatch, or of the loss: for each tensor of the variable, a dense tensor,
         IndexedSlices or None.
         """
-        same = []
+        same, distinct = [], []
         for piece in [piece for derivative in derivatives for piece in _pieces(derivative)]:
             if not isinstance(piece, tf.IndexedSlices):
                 self._dense = piece if self._dense is None else self._dense + piece
-            elif self._depends(piece.indices):
-                self._rows.append(piece)
-            else:
+            elif not self._depends(piece.indices):
                 same.append(piece)
+            elif are_distinct(piece.indices):
+                distinct.append([piece])
+            else:
+                self._rows.append(piece)
         self._add_same(same)
+        self._add_distinct(distinct)
 
     def join(self, other: Sum) -> None:
         """Add the sum of another copy of the pipeline."""
         self.add([other._dense, *other._rows])
         self._add_same(other._same_rows)
+        self._add_distinct(other._distinct)
 
     def total(self) -> Any:
         """Return the sum, as a dense tensor or IndexedSlices, or None if there were no derivatives."""
-        rows = [*self._rows, *self._same_rows]
+        rows = [*self._rows, *self._same_rows, *map(_once_each, self._distinct)]
         if self._dense is not None:
             return tf.add_n([self._dense, *map(tf.convert_to_tensor, rows)])
         if len(rows) < 2:
@@ -79,6 +88,21 @@ class Sum:
                 sums.append(rows)
             else:
                 sums[number] = tf.IndexedSlices(sums[number].values + rows.values, rows.indices, rows.dense_shape)
+
+    def _add_distinct(self, distinct: Sequence[list[tf.IndexedSlices]]) -> None:
+        for number, rows in enumerate(distinct):
+            if number == len(self._distinct):
+                self._distinct.append([])
+            self._distinct[number] += rows
+
+
+def _once_each(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
+    """Return the sum of all rows of each index."""
+    if len(parts) == 1:
+        return parts[0]
+    indices, places = tf.unique(tf.concat([tf.cast(part.indices, tf.int64) for part in parts], 0))
+    values = tf.math.unsorted_segment_sum(tf.concat([part.values for part in parts], 0), places, tf.size(indices))
+    return tf.IndexedSlices(values, indices, parts[0].dense_shape)
 
 
 def _pieces(derivative: Any) -> list[Any]:

@@ -58,6 +58,7 @@ def placed_words(
 ) -> Any:
     """Return a model of words and their positions, which are looked up once per batch, or as ``positions`` says."""
     import keras
+    import tensorflow as tf
     from keras import ops
 
     class Placed(keras.layers.Layer):
@@ -72,7 +73,7 @@ def placed_words(
 
         def build(self, shape: Any) -> None:
             self.words.build()
-            if self.positions not in ("one table", "joined"):
+            if self.positions not in ("one table", "joined", "distinct words"):
                 self.places.build()
 
         def call(self, x: Any) -> Any:
@@ -80,6 +81,9 @@ def placed_words(
             return ops.softmax(ops.matmul(out, ops.transpose(self.words.embeddings))) if self.tied else out
 
         def looked_up(self, x: Any) -> Any:
+            if self.positions == "distinct words":  # as Keras looks up those of sparse inputs
+                distinct, places = tf.unique(tf.reshape(x, [-1]))
+                return tf.reshape(tf.gather(self.words(distinct), places), [*tf.unstack(tf.shape(x)), 4])
             words, length = self.words(x), ops.shape(x)[1]
             if self.positions == "by example":
                 return words + self.places(ops.ones_like(x) * ops.arange(length))
@@ -257,6 +261,9 @@ STRATEGY_CASES: dict[str, Case] = {
     "positions like a sentence": Case(lambda: placed_words("adam", "like a sentence", None), sentences()),
     "positions and words of one table": Case(lambda: placed_words("adam", "one table"), sentences()),
     "positions and words in one lookup": Case(lambda: placed_words("adam", "joined"), sentences()),
+    "distinct words": Case(lambda: placed_words("adam", "distinct words"), sentences()),
+    "distinct words, run eagerly": Case(lambda: placed_words("adam", "distinct words", run_eagerly=True), sentences()),
+    "distinct words, batches of one size": Case(lambda: placed_words("adam", "distinct words"), sentences(batch=13)),
     "positions, words tied to the output": Case(lambda: placed_words("adam", tied=True), sentences()),
     "positions, run eagerly": Case(lambda: placed_words("adam", "one table", run_eagerly=True), sentences(batch=13)),
     "positions, two passes": Case(

@@ -57,11 +57,34 @@ def _by_example() -> dict[str, Callable[[Any, Any], Any]]:
         "random": lambda x, h: tf.random.uniform([3], 0, 4, tf.int32),
         "in a branch": lambda x, h: tf.cond(x[0, 0] > 0, lambda: tf.range(3), lambda: tf.range(3) + 1),
         "by Python": lambda x, h: tf.numpy_function(lambda v: v[0], [x], tf.int32),
+        "where distinct words are": lambda x, h: tf.unique(tf.reshape(x, [-1])).idx,
+        "distinct words, twice": lambda x, h: tf.tile(tf.unique(tf.reshape(x, [-1])).y, [2]),
+    }
+
+
+def _distinct() -> dict[str, Callable[[Any, Any], Any]]:
+    """Return functions whose indices are those of the batch, each once."""
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def inside(x: Any) -> Any:
+        return tf.unique(tf.reshape(x, [-1])).y
+
+    def words(x: Any) -> Any:
+        return tf.unique(tf.reshape(x, [-1])).y
+
+    return {
+        "words": lambda x, h: words(x),
+        "words, counted": lambda x, h: tf.unique_with_counts(tf.reshape(x, [-1])).y,
+        "words, sorted": lambda x, h: tf.sort(words(x)),
+        "words, cast": lambda x, h: tf.cast(words(x), tf.int64) + 1,
+        "words, in a function": lambda x, h: inside(x),
+        "words without padding": lambda x, h: tf.unique(tf.boolean_mask(x, x > 0)).y,
     }
 
 
 def test_lookups_are_told_apart() -> None:
-    def program(ctx: FakeContext) -> dict[str, bool]:
+    def program(ctx: FakeContext) -> dict[str, str]:
         import tensorflow as tf
 
         from jupyter_dtf.backend.task.fit.provenance import Provenance
@@ -70,27 +93,27 @@ def test_lookups_are_told_apart() -> None:
 
         def look(name: str, indices: Callable[[Any, Any], Any], x: Any) -> None:
             hidden = tf.gather(tf.ones([9, 3]), x)
-            (found[name],) = {shared for _, shared in Provenance((x, None)).parts(indices(x, hidden))}
+            (found[name],) = {sharing.name for _, sharing in Provenance((x, None)).parts(indices(x, hidden))}
 
-        for kind, given in (("shared", _shared()), ("by example", _by_example())):
+        for kind, given in (("BY_POSITION", _shared()), ("NONE", _by_example()), ("BY_INDEX", _distinct())):
             for name, indices in given.items():
                 step = tf.function(partial(look, f"{kind}: {name}", indices), autograph=False)
                 step.get_concrete_function(tf.TensorSpec([None, None], tf.int32))
         return found
 
     found = run_gang(1, program)[0]
-    assert len(found) == 29
-    assert {name for name, shared in found.items() if shared} == {n for n in found if n.startswith("shared")}
+    assert len(found) == 37
+    assert {name: name.partition(":")[0] for name in found} == found
 
 
 def test_the_parts_of_several_lookups_are_told_apart() -> None:
-    def program(ctx: FakeContext) -> list[bool]:
+    def program(ctx: FakeContext) -> list[str]:
         import tensorflow as tf
 
         from jupyter_dtf.backend.task.fit.provenance import Provenance
 
         table = tf.Variable(tf.ones([9, 2]))
-        found: list[bool] = []
+        found: list[str] = []
 
         @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
         def step(x: Any) -> None:
@@ -98,9 +121,9 @@ def test_the_parts_of_several_lookups_are_told_apart() -> None:
                 used = tf.reduce_sum(tf.gather(table, x)) + tf.reduce_sum(tf.gather(table, tf.range(tf.shape(x)[1])))
                 used += tf.reduce_sum(tf.gather(table, tf.constant([1, 2], tf.int64)))
             gradient = tape.gradient(used, table)
-            found.extend(shared for _, shared in Provenance(x).parts(gradient.indices))
+            found.extend(sharing.name for _, sharing in Provenance(x).parts(gradient.indices))
 
         step.get_concrete_function()
         return found
 
-    assert sorted(run_gang(1, program)[0]) == [False, True, True]
+    assert sorted(run_gang(1, program)[0]) == ["BY_POSITION", "BY_POSITION", "NONE"]

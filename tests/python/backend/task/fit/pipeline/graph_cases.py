@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..cases import Case, _data, _optimizer, dense, digits
+from ..strategy_cases import placed_words, sentences
 
 
 def _compiled(*layers: Any, optimizer: Any = "sgd", loss: Any = "sparse_categorical_crossentropy", **more: Any) -> Any:
@@ -198,6 +199,7 @@ GRAPH_CASES: dict[str, Case] = {
     "rows of positions": Case(
         positions, {"x": _WORDS, "y": _WORDS[:, 1] % 3, "batch_size": 8, "epochs": 2}, tolerance=2e-5
     ),
+    "rows of distinct words": Case(lambda: placed_words("adam", "distinct words"), sentences(), tolerance=2e-5),
     "stateful RNNs": Case(stateful, _sequences(), tolerance=2e-5),
     "own train_step and test_step": Case(own_steps, _data(validation_data=digits(7, seed=3))),
     "probabilities of nearly zero": Case(
