@@ -25,7 +25,7 @@ from ..schema.strategy import Pipeline
 from ..schema.trace import PROFILE_STEPS
 from . import display_hooks, run_profile
 from .forecast_settings import settings_of
-from .run_changes import RunChanges
+from .run_changes import RunChanges, RunStates
 from .run_results import EndedRun, History
 from .run_words import SHORT, check_task, describe
 from .session import Session, session
@@ -273,19 +273,13 @@ class Run(EndedRun):
         """Call a function with the run's current state and with each later state until the run has ended.
 
         Args:
-            tell: The function. It is called in the session's thread, which it blocks until it returns.
+            tell: The function. It is called once for each state, in order, and never twice at the same time: first in
+                this thread, and later mostly in the session's thread, which it blocks until it returns.
+
+        Raises:
+            NotFound: If the run is no longer known.
         """
-        hub, told = self._session.hub, [RunState.PENDING]
-
-        def on_change(run_id: str) -> None:
-            if run_id == self.id and (state := hub.info(run_id).state) is not told[-1]:
-                told.append(state)
-                tell(state)
-                if state.is_final:
-                    unsubscribe()
-
-        unsubscribe = hub.subscribe(on_change)
-        on_change(self.id)
+        RunStates(self._session.hub, self.id, tell).begin()
 
     def stop(self, *, now: bool = False) -> None:
         """Ask the program to stop after its current step. A second call ends its processes. Returns immediately.
