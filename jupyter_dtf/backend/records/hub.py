@@ -290,6 +290,10 @@ class Hub:
 
         return unsubscribe
 
+    def watch(self, run_id: str, changed: threading.Event) -> Callable[[], None]:
+        """Set ``changed`` after any change to the run. Returns a function that ends this."""
+        return self.subscribe(lambda changed_id: changed.set() if changed_id == run_id else None)
+
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _mark_stored(self, store: Store, record: RunRecord, message: str) -> None:
