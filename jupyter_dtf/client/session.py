@@ -179,8 +179,9 @@ class Session:
         """End the thread. The clusters are not affected. Requests that have not been answered raise Unavailable."""
         global _session
         atexit.unregister(self.close)
-        if _session is self:
-            _session = None
+        with _lock:  # session() reads it twice
+            if _session is self:
+                _session = None
         if self._thread.is_alive():
             with contextlib.suppress(Exception):  # the loop never started or does not stop; the thread is a daemon
                 self.call(lambda fleet: fleet.stop(), END_S)

@@ -14,6 +14,7 @@ import jupyter_dtf as dtf
 from jupyter_dtf.backend.viewer import connections, starting
 from jupyter_dtf.backend.viewer.fleet import Fleet
 from jupyter_dtf.backend.viewer.starting import StartedCluster
+from jupyter_dtf.client import session as session_module
 from jupyter_dtf.client.session import Session, session
 from jupyter_dtf.errors import Unavailable
 from jupyter_dtf.schema.cluster_request import ClusterRequest
@@ -118,3 +119,19 @@ def test_a_session_that_is_closed_while_it_starts_keeps_nobody_waiting(monkeypat
             answer.result(left_s())
     own._thread.join(left_s())
     assert own.is_closed
+
+
+def test_the_session_is_not_forgotten_while_another_thread_looks_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = session()
+    within: list[Session | None] = []
+
+    class Lock:
+        def __enter__(self) -> None:
+            within.append(session_module._session)
+
+        def __exit__(self, *error: object) -> None:
+            within.append(session_module._session)
+
+    monkeypatch.setattr(session_module, "_lock", Lock())
+    current.close()
+    assert within == [current, None]
