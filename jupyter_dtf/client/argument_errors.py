@@ -6,7 +6,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,13 +17,18 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
     parameters = inspect.signature(function).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
 
+    def called(args: tuple[Any, ...]) -> str:
+        """Return the name of the function, for a method with the class of the object, which may have inherited it."""
+        is_method = "." in function.__qualname__
+        return f"{type(args[0]).__name__}.{function.__name__}" if is_method else function.__name__
+
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 meant = f". Did you mean {near[0]!r}?" if near else f". It accepts {', '.join(known[1:])}"
-                raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}{meant}")
+                raise TypeError(f"{called(args)}() got an unexpected keyword argument {name!r}{meant}")
         return function(*args, **kwargs)
 
     return checked

@@ -22,7 +22,7 @@ from ..schema.design import Design
 from . import dask_client, display_hooks, notebook_cluster, own_modules, wording
 from .dashboard import dashboard_url
 from .runs_frame import Runs
-from .session import Session
+from .session import Session, session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +38,13 @@ class ClusterHandle:
 
     _name: str
     _session: Session
+
+    @classmethod
+    def _held(cls: type[Held], name: str) -> Held:
+        self = cls.__new__(cls)
+        self._name = name
+        self._session = session()
+        return self
 
     # -- inspection ---------------------------------------------------------------------------------------------
 

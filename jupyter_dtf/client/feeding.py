@@ -76,6 +76,9 @@ class Feed:
         self._base: tuple[int, int] | None = None
         self._stops = False
         self._is_closed = False
+        """Whether sending has ended, because the run has, or because it failed."""
+        self._is_over = False
+        """Whether the run has ended."""
         self._is_started = False
 
     # -- lifecycle ----------------------------------------------------------------------------------------------
@@ -113,12 +116,14 @@ class Feed:
         may continue with it.
         """
         with self._lock:
-            if self._is_closed or not self._is_started:
-                self._is_closed = self._is_started = True
+            if self._is_over or not self._is_started:
+                self._is_over = self._is_closed = self._is_started = True
                 return
-            self._is_closed, self._is_given_up = True, give_up
+            self._is_over, self._is_given_up = True, give_up
             self._lock.notify_all()
-            os.eventfd_write(self._wake, 1)
+            if not self._is_closed:
+                self._is_closed = True
+                os.eventfd_write(self._wake, 1)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -144,7 +149,7 @@ class Feed:
                     self._lost(cursor)
         finally:
             with self._lock:
-                while not self._is_closed:  # there may be nothing more to read, but the run has not ended
+                while not self._is_over:  # there may be nothing more to read, but the run has not ended
                     self._lock.wait()
             if self._is_given_up:
                 with contextlib.suppress(Exception):

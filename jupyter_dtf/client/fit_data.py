@@ -17,6 +17,7 @@ from ..errors import InvalidInput
 from ..schema.arguments import is_integer
 from .held_resources import Held
 from .sources import SOURCES
+from .sources.beside import refuse_beside
 from .sources.dask_collections import DaskCollections
 from .sources.large_arrays import stored_array
 
@@ -104,13 +105,6 @@ def check_one_output(data: Data, given: Any) -> None:
 def is_function(x: Any) -> bool:
     """Return whether ``x`` is a function ``data_fn(ctx)``."""
     return callable(x) and not hasattr(x, "__array__")
-
-
-def refuse_beside(what: str, y: Any, sample_weight: Any) -> None:
-    """Raise InvalidInput if labels or weights are passed along with data that contains them."""
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if value is not None:
-            raise InvalidInput(f"`{name}` must be contained in {what}, not passed separately", field=name)
 
 
 def check_batch_size(data: Data, batch_size: int) -> None:

@@ -38,7 +38,7 @@ class Follower:
         return [event for _, event in new]
 
     def __enter__(self) -> Follower:
-        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run_id else None)
+        self._unsubscribe = self._hub.watch(self._run_id, self._changed)
         self._changed.set()
         self._thread.start()
         return self

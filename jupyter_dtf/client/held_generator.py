@@ -8,7 +8,8 @@ from typing import Any
 
 from ..backend.task.answers.held_batches import HeldBatches
 from ..errors import InvalidInput
-from .fit_data import as_arrays, refuse_beside
+from .fit_data import as_arrays
+from .sources.beside import refuse_beside
 
 
 def is_read_once(x: Any) -> bool:

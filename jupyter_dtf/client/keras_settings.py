@@ -9,17 +9,22 @@ from typing import Any
 
 from ..backend.task import determinism
 
+_OF_CALLER = 5
+"""The stack level of the call of ``Cluster.fit`` or ``predict`` for ``limited``: ``prepare`` and a decorated method are
+in between.
+"""
+
 
 def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
     """Return ``epochs`` and ``steps``, reduced to the global limits of Keras if the user has set any."""
     most = _limit("max_epochs")
     if most and most < epochs:
-        warnings.warn(f"Limiting epochs to {most}", stacklevel=3)
+        warnings.warn(f"Limiting epochs to {most}", stacklevel=_OF_CALLER)
         epochs = most
     most = _limit("max_steps_per_epoch")
     few = tuple(most if most and (count is None or most < count) else count for count in steps)
     if few != steps:
-        warnings.warn(f"Limiting steps_per_epoch to {most}", stacklevel=3)
+        warnings.warn(f"Limiting steps_per_epoch to {most}", stacklevel=_OF_CALLER)
     return epochs, *few
 
 

@@ -42,7 +42,7 @@ class Told:
         self._notify = notify
         self._changed = threading.Event()
         self._next_event = 0
-        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run_id else None)
+        self._unsubscribe = self._hub.watch(self._run_id, self._changed)
         self._changed.set()
         self.thread = threading.Thread(target=self._follow, name="dtf-told", daemon=True)
         self.thread.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -14,21 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ..backend.records.run_forecast import efficiency, run_forecast
 from ..backend.records.trace_files import read_placement, read_traces
 from ..backend.viewer.resuming import check_goes_on
-from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped, Unavailable
+from ..errors import Conflict, NotFound
 from ..schema.arguments import check_path, check_seconds
 from ..schema.checkpoint import CheckpointInfo
 from ..schema.efficiency import EfficiencyReport
 from ..schema.events import Submitted, checkpoints_of, last_epochs
 from ..schema.forecast import Forecast
 from ..schema.origin import Source
-from ..schema.run import RunInfo, RunState, TaskState
+from ..schema.run import RunInfo, RunState
 from ..schema.strategy import Pipeline
 from ..schema.trace import PROFILE_STEPS
 from . import display_hooks, run_profile
 from .forecast_settings import settings_of
-from .named_run import NamedRun
-from .run_changes import RunChanges
-from .run_results import History, Results
+from .run_changes import RunChanges, RunStates
+from .run_results import EndedRun, History
 from .run_words import SHORT, check_task, describe
 from .session import Session, session
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from .tensorboard_process import TensorBoard
 
 
-class Run(NamedRun):
+class Run(EndedRun):
     """A run, live or past.
 
     Use ``dtf.run(run_id)`` for a run that was started elsewhere. A run does not depend on this object: it continues as
@@ -275,19 +273,13 @@ class Run(NamedRun):
         """Call a function with the run's current state and with each later state until the run has ended.
 
         Args:
-            tell: The function. It is called in the session's thread, which it blocks until it returns.
+            tell: The function. It is called once for each state, in order, and never twice at the same time: first in
+                this thread, and later mostly in the session's thread, which it blocks until it returns.
+
+        Raises:
+            NotFound: If the run is no longer known.
         """
-        hub, told = self._session.hub, [RunState.PENDING]
-
-        def on_change(run_id: str) -> None:
-            if run_id == self.id and (state := hub.info(run_id).state) is not told[-1]:
-                told.append(state)
-                tell(state)
-                if state.is_final:
-                    unsubscribe()
-
-        unsubscribe = hub.subscribe(on_change)
-        on_change(self.id)
+        RunStates(self._session.hub, self.id, tell).begin()
 
     def stop(self, *, now: bool = False) -> None:
         """Ask the program to stop after its current step. A second call ends its processes. Returns immediately.
@@ -419,48 +411,8 @@ class Run(NamedRun):
         self.raise_for_state()
         return self._results()
 
-    def raise_for_state(self) -> None:
-        """Raise an error if the run has ended without success.
-
-        Raises:
-            RunFailed: With the traceback of the task that failed first.
-            RunStopped: If the run was stopped.
-            ClusterLost: If the cluster was lost.
-        """
-        info = self.info
-        if info.state is RunState.FAILED:
-            failed = [task for task in info.tasks if task.state is TaskState.FAILED]
-            first = next((task for task in failed if info.message.startswith(task.task)), failed[0] if failed else None)
-            raise RunFailed(
-                f"The run {info.name} ({info.id}) failed: {info.message}",
-                run_id=info.id,
-                task=first.task if first else "",
-                traceback=first.traceback if first else "",
-            )
-        if info.state is RunState.STOPPED:
-            raise RunStopped(f"The run {info.name} ({info.id}) was stopped", run_id=info.id)
-        if info.state is RunState.LOST:
-            raise ClusterLost(f"The run {info.name} ({info.id}) is lost: {info.message}")
-
     def _trained_model(self) -> Any:
         return None
-
-    def _results(self) -> Results:
-        info = self.info
-        done = [task.task for task in info.tasks if task.state is TaskState.SUCCEEDED]
-        return Results({task: self._result_of(task) for task in done})
-
-    def _result_of(self, task: str) -> Any:
-        data = self._session.call(lambda fleet: fleet.result(self.id, task))
-        try:
-            return pickle.loads(data)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise Unavailable(
-                f"The result of {task} of the run {self.id} cannot be unpickled in this process: "
-                f"{type(error).__name__}: {error}"
-            ) from error
 
     # -- display ------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,14 @@
-"""The results of a run: the return values of its tasks, and the history of a training run."""
+"""What a run's tasks returned, or why they did not; the history of a training run."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from ..errors import ClusterLost, RunFailed, RunStopped, Unavailable
+from ..schema.run import RunState, TaskState
+from .named_run import NamedRun
 
 
 class Results(list[Any]):
@@ -62,3 +67,47 @@ class History(Mapping[str, list[float]]):
 
     def __bool__(self) -> bool:
         return True  # like Keras's, even before the first epoch has ended
+
+
+class EndedRun(NamedRun):
+    """The part of ``Run`` that concerns what its tasks returned, or why they did not."""
+
+    def raise_for_state(self) -> None:
+        """Raise an error if the run has ended without success.
+
+        Raises:
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+            ClusterLost: If the cluster was lost.
+        """
+        info = self.info
+        if info.state is RunState.FAILED:
+            failed = [task for task in info.tasks if task.state is TaskState.FAILED]
+            first = next((task for task in failed if info.message.startswith(task.task)), failed[0] if failed else None)
+            raise RunFailed(
+                f"The run {info.name} ({info.id}) failed: {info.message}",
+                run_id=info.id,
+                task=first.task if first else "",
+                traceback=first.traceback if first else "",
+            )
+        if info.state is RunState.STOPPED:
+            raise RunStopped(f"The run {info.name} ({info.id}) was stopped", run_id=info.id)
+        if info.state is RunState.LOST:
+            raise ClusterLost(f"The run {info.name} ({info.id}) is lost: {info.message}")
+
+    def _results(self) -> Results:
+        info = self.info
+        done = [task.task for task in info.tasks if task.state is TaskState.SUCCEEDED]
+        return Results({task: self._result_of(task) for task in done})
+
+    def _result_of(self, task: str) -> Any:
+        data = self._session.call(lambda fleet: fleet.result(self.id, task))
+        try:
+            return pickle.loads(data)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise Unavailable(
+                f"The result of {task} of the run {self.id} cannot be unpickled in this process: "
+                f"{type(error).__name__}: {error}"
+            ) from error

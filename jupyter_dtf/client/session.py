@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 LEAST_S = 0.05
 """The minimum time limit of a request, in seconds."""
+END_S = 5.0
+"""The time limit for disconnecting from the clusters, and then for the end of the thread, in seconds."""
+_LET_GO_S = 1.0
+"""The time limit for the requests that are cancelled when the session is closed, in seconds."""
 
 
 class Session:
@@ -31,15 +35,33 @@ class Session:
         self._loop = asyncio.new_event_loop()
         self._made: asyncio.Future[None] = self._loop.create_future()
         self._started: asyncio.Future[None] = self._loop.create_future()
+        self._lock = threading.Lock()
+        self._requests: set[Future[Any]] = set()
+        self._is_over = False  # from then on, no request is added
         self._thread = threading.Thread(target=self._live, name="jupyter_dtf", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._start())
+        starting = self._loop.create_task(self._start())
         self._loop.run_forever()
+        with self._lock:
+            self._is_over = True
+        starting.cancel()
+        self._loop.run_until_complete(self._let_go())
         self._loop.close()
+
+    async def _let_go(self) -> None:
+        """End the requests that have not been answered, because other threads may be waiting for them."""
+        await asyncio.sleep(0)  # so that each request has begun
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LET_GO_S)
+        for request in list(self._requests):  # those that do not let themselves be cancelled
+            request.cancel()
 
     async def _start(self) -> None:
         try:
@@ -70,10 +92,23 @@ class Session:
         return self._fleet
 
     def _submit(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run ``begin()`` on the loop. Raises Unavailable once the session has been closed."""
-        if self._loop.is_closed():
-            raise Unavailable("The session was closed; get a new handle with dtf.connect(...)")
-        return asyncio.run_coroutine_threadsafe(begin(), self._loop)
+        """Run ``begin()`` on the loop. Raises Unavailable once the session has been closed, and so does the future."""
+
+        async def answered() -> T:
+            try:
+                return await begin()
+            except asyncio.CancelledError:
+                if self._is_over:
+                    raise _closed() from None
+                raise
+
+        with self._lock:
+            if self._is_over:
+                raise _closed()
+            request = asyncio.run_coroutine_threadsafe(answered(), self._loop)
+            self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+        return request
 
     def call(self, work: Callable[[Fleet], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
         """Run ``work(fleet)`` on the loop and wait for its result. Raises TimeoutError after ``timeout_s`` seconds.
@@ -138,19 +173,25 @@ class Session:
     @property
     def is_closed(self) -> bool:
         """Whether the session has been closed; any further request to it fails."""
-        return self._loop.is_closed()
+        return self._is_over
 
     def close(self) -> None:
-        """End the thread. The clusters are not affected."""
+        """End the thread. The clusters are not affected. Requests that have not been answered raise Unavailable."""
         global _session
         atexit.unregister(self.close)
-        if _session is self:
-            _session = None
+        with _lock:  # session() reads it twice
+            if _session is self:
+                _session = None
         if self._thread.is_alive():
             with contextlib.suppress(Exception):  # the loop never started or does not stop; the thread is a daemon
-                self.call(lambda fleet: fleet.stop(), 5)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(5)
+                self.call(lambda fleet: fleet.stop(), END_S)
+            with contextlib.suppress(RuntimeError):  # another thread has just closed the session
+                self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(END_S)
+
+
+def _closed() -> Unavailable:
+    return Unavailable("The session was closed; get a new handle with dtf.connect(...)")
 
 
 _session: Session | None = None

@@ -60,12 +60,11 @@ class LogLines:
     def follow(self) -> Iterator[str]:
         """Yield every line as it arrives, until the run has ended. Raises NotFound."""
         changed = threading.Event()
-        hub, run_id = self._hub, self._run_id
-        unsubscribe = hub.subscribe(lambda changed_id: changed.set() if changed_id == run_id else None)
+        unsubscribe = self._hub.watch(self._run_id, changed)
         try:
             while True:
                 changed.clear()
-                ended = hub.record(run_id).info.state.is_final  # all output has been written by then
+                ended = self._hub.record(self._run_id).info.state.is_final  # all output has been written by then
                 yield from self.new()
                 if ended:
                     return

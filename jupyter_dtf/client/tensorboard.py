@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import NotFound, Unavailable
+from ..errors import DtfError, NotFound, Unavailable
 from .tensorboard_process import TensorBoard
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class Follower:
 
     def _go_on(self) -> None:
         while not self._closing.wait(max(_AGAIN_S, _SHARE * self._took_s)):
-            with suppress(OSError):  # a full disk: missing points are written once there is space
+            # A full disk or a busy store, for example: the missing points are written once it works again.
+            with suppress(OSError, DtfError):
                 self._took_s = self._write()
 
 

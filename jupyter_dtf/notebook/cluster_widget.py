@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import msgspec
 import traitlets
 
 from ..client import wording
-from ..errors import InvalidInput, NotFound
+from ..errors import InvalidInput, NotFound, Unavailable
 from ..schema.api import ClusterInfo, ClusterState
 from ..schema.run import RunInfo
 from ..schema.sizes import bytes_, number
@@ -115,11 +116,15 @@ class ClusterWidget(LiveWidget):
             self._changed.set()
 
         of_runs = self._hub.subscribe(on_run)
-        of_clusters = session.do(lambda fleet: fleet.subscribe(self._changed.set))
+        try:
+            of_clusters = session.do(lambda fleet: fleet.subscribe(self._changed.set))
+        except BaseException:
+            of_runs()
+            raise
 
         def leave() -> None:
             of_runs()
-            if not session.is_closed:
+            with contextlib.suppress(Unavailable):  # the session was closed, and there is nothing left to leave
                 session.begin(lambda fleet: _called(of_clusters))
 
         return leave

@@ -131,7 +131,7 @@ class RunWidget(LiveWidget):
     # -- following ----------------------------------------------------------------------------------------------------
 
     def _subscribe(self) -> Callable[[], None]:
-        return self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run.id else None)
+        return self._hub.watch(self._run.id, self._changed)
 
     def _look(self) -> Seen:
         info = self._hub.info(self._run.id)

@@ -168,19 +168,24 @@ class LiveWidget(ipywidgets.VBox):
 
     def _follow(self) -> None:
         try:
-            while not self._closing.is_set():
-                self._changed.wait()
-                self._changed.clear()
-                if self._closing.is_set() or self._show():
-                    return
+            try:
+                self._show_changes()
+            finally:
+                self._unsubscribe()
         except Unavailable as error:  # the kernel is ending
             logger.debug("%s has stopped following: %s", type(self).__name__, error)
         except Exception as error:
             logger.warning("%s has stopped following: %s: %s", type(self).__name__, type(error).__name__, error)
         finally:
-            self._unsubscribe()
             self._has_ended = True
             self._given.set()
+
+    def _show_changes(self) -> None:
+        while not self._closing.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            if self._closing.is_set() or self._show():
+                return
 
     def _show(self) -> bool:
         """Publish and draw the current state, then pause for a while. Return whether it is final."""

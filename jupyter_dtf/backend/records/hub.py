@@ -163,6 +163,14 @@ class Hub:
 
     def info(self, run_id: str) -> RunInfo:
         """Return a copy of the run's summary. Raises NotFound."""
+        self.look_for_marks()
+        return self.current(run_id)
+
+    def current(self, run_id: str) -> RunInfo:
+        """Return what ``info`` does, without checking for marks of other processes, and so without calling subscribers.
+
+        A subscriber may call this with its own lock held. Raises NotFound.
+        """
         with self._lock:
             info = self._summary(run_id, None) if run_id in self._records else None
         if info is None:
@@ -171,7 +179,6 @@ class Hub:
                 info = self._summary(run_id, stored)
         if info is None:
             raise _no_run(run_id)
-        self.look_for_marks()
         return self._marked.onto(info)
 
     def runs(self, *, deleted: bool | None = False) -> list[RunInfo]:
@@ -282,6 +289,10 @@ class Hub:
                 self._raised.discard(number)
 
         return unsubscribe
+
+    def watch(self, run_id: str, changed: threading.Event) -> Callable[[], None]:
+        """Set ``changed`` after any change to the run. Returns a function that ends this."""
+        return self.subscribe(lambda changed_id: changed.set() if changed_id == run_id else None)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class AskedTrials:
     ) -> None:
         self.study = study
         self.changed = threading.Condition()
+        self.changes = 0
+        """How often a trial has started or ended, or the search has; guarded by ``changed``."""
         self.most = most
         self._train_fn = train_fn
         self._space = dict(space)
@@ -83,6 +85,12 @@ class AskedTrials:
     def _enqueue_again(self, params: dict[str, Any], attrs: Mapping[str, Any]) -> None:
         self.study.enqueue_trial(params, user_attrs={name: attrs[name] for name in OF_POPULATION if name in attrs})
 
+    def tell_change(self) -> None:
+        """Wake up those who wait for a change."""
+        with self.changed:
+            self.changes += 1
+            self.changed.notify_all()
+
     # -- called by TrialRuns ------------------------------------------------------------------------------------
 
     def next(self) -> Next | None:
@@ -110,7 +118,7 @@ class AskedTrials:
     def started(self, number: int, run: Run) -> None:
         """Record the run of a trial."""
         self._asked[number].set_user_attr(RUN, run.id)
-        self._tell()
+        self.tell_change()
 
     def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
         """Record a trial's reports and query the pruner immediately, without waiting for other trials."""
@@ -143,7 +151,7 @@ class AskedTrials:
             if trial.state is RunState.STOPPED:
                 self._stopped(asked, trial.is_cut_short)
             self._tell_end(trial.number, trial)
-        self._tell()
+        self.tell_change()
 
     def cut_short(self, number: int) -> None:
         """Record that a trial was abandoned together with all others, rather than rejected individually."""
@@ -151,7 +159,7 @@ class AskedTrials:
             asked = self._forget(number)
             self._stopped(asked, is_cut_short=True)
             self.study.tell(asked, state=optuna().trial.TrialState.FAIL)
-            self._tell()
+            self.tell_change()
 
     def unwanted(self, number: int) -> None:
         """Withdraw a trial that is waiting in the study, as in a grid search, and has not started."""
@@ -161,7 +169,7 @@ class AskedTrials:
                 self.study._storage.set_trial_user_attr(trial._trial_id, STOPPED, True)
                 self.study._storage.set_trial_state_values(trial._trial_id, states.FAIL)
                 self._left = None if self._left is None else self._left - 1
-                self._tell()
+                self.tell_change()
 
     def more(self, count: int) -> None:
         """Allow ``count`` more trials. Without a limit, this changes nothing."""
@@ -221,10 +229,6 @@ class AskedTrials:
                 return [], f"`{metric}` must be a finite number, got {value!r:.100}"
             values.append(as_value(value))
         return values, ""
-
-    def _tell(self) -> None:
-        with self.changed:
-            self.changed.notify_all()
 
 
 def has_ended(trial: FrozenTrial) -> bool:

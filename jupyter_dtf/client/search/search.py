@@ -78,8 +78,7 @@ class Search:
         finally:
             self.let_study_go()
             self._done.set()
-            with self._asked.changed:
-                self._asked.changed.notify_all()
+            self._asked.tell_change()
 
     # -- results ------------------------------------------------------------------------------------------------
 
@@ -240,11 +239,22 @@ class Search:
             raise TimeoutError(f"The search {self.name} has not ended after {timeout_s} s")
         return self
 
-    def wait_for_change(self, timeout_s: float) -> bool:
-        """Wait for a trial to start or end, at most ``timeout_s`` seconds. Return whether the search has ended."""
+    @property
+    def changes(self) -> int:
+        """How often a trial has started or ended so far."""
         with self._asked.changed:
-            if not self._done.is_set():
-                self._asked.changed.wait(timeout_s)
+            return self._asked.changes
+
+    def wait_for_change(self, timeout_s: float, seen: int | None = None) -> bool:
+        """Wait for a trial to start or end, at most ``timeout_s`` seconds. Return whether the search has ended.
+
+        ``seen``: the value of ``changes`` that the caller knows of. If there have been more, do not wait. None: wait
+        for the next one.
+        """
+        asked = self._asked
+        with asked.changed:
+            known = asked.changes if seen is None else seen
+            asked.changed.wait_for(lambda: self._done.is_set() or asked.changes != known, timeout_s)
         return self._done.is_set()
 
     def raise_for_state(self) -> None:

@@ -51,9 +51,10 @@ def in_terminal(search: Search) -> None:
     """
     stream = sys.stderr
     rewrites = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
-    best, above = None, 0
+    best, above, seen = None, 0, 0
     while True:
-        is_over = search.wait_for_change(_SECOND_S if rewrites else 60.0)
+        is_over = search.wait_for_change(_SECOND_S if rewrites else 60.0, seen)
+        seen = search.changes  # before drawing: what changes in the meantime is drawn next
         began = time.monotonic()
         if rewrites:
             above = _draw(search, above)

@@ -14,6 +14,7 @@ from ...backend.task.fit.sources.base import BatchSource
 from ...backend.task.fit.sources.graph_dataset import GraphDataset, PureGraphDataset
 from ...backend.task.fit.sources.passed_graph import OnlyWhereMade
 from ...errors import InvalidInput
+from .beside import refuse_beside
 
 _LARGE = 1 << 16
 """Constants of a graph that have at least this size, in bytes, are sent as arrays, which the tasks on a machine share.
@@ -36,11 +37,7 @@ def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
             "already distributed",
             field=field,
         )
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if value is not None:
-            raise InvalidInput(
-                f"`{name}` must be contained in the dataset's elements, not passed separately", field=name
-            )
+    refuse_beside("the dataset's elements", y, sample_weight)
     from ...backend.task.fit.sources.graph_rules import check_options, check_spec
     from ...backend.task.fit.sources.graph_view import GraphView
     from .fed_datasets import fed_dataset

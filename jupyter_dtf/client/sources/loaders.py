@@ -9,6 +9,7 @@ from typing import Any
 from ...backend.task.fit.sources.base import BatchSource
 from ...errors import InvalidInput
 from ..pickling import pickled
+from .beside import refuse_beside
 
 
 def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
@@ -18,7 +19,7 @@ def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
         return None
     from ...backend.task.fit.sources.py_dataset import PyDatasetSource
 
-    _refuse_beside("a PyDataset's batches", y, sample_weight)
+    refuse_beside("a PyDataset's batches", y, sample_weight)
     length = x.num_batches
     if length is not None and int(length) < 1:
         raise InvalidInput(f"A PyDataset must have at least one batch, got num_batches={length}", field=field)
@@ -35,7 +36,7 @@ def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource |
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(x).__mro__}
     if not kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
         return None
-    _refuse_beside("a DataLoader's batches", y, sample_weight)
+    refuse_beside("a DataLoader's batches", y, sample_weight)
     from ...backend.task.fit.sources.data_loader import DataLoaderSource
     from .fed_loaders import fed_loader
 
@@ -70,9 +71,3 @@ def _not_by_number(loader: Any) -> str:
     except TypeError:
         return "its sampler does not report its number of batches"
     return ""
-
-
-def _refuse_beside(what: str, y: Any, sample_weight: Any) -> None:
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if value is not None:
-            raise InvalidInput(f"`{name}` must be contained in {what}, not passed separately", field=name)

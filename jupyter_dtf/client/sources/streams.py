@@ -13,6 +13,7 @@ from ...backend.task.fit.sources.stream import Leaf, StreamSource
 from ...errors import InvalidInput
 from ..feed_window import Batch
 from ..feeding import Feed
+from .beside import refuse_beside
 
 PEEKED = 2
 """The number of batches that are read immediately: as many as Keras reads to find out which dimensions are fixed."""
@@ -26,11 +27,7 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | 
     if not is_stream(x):
         return None
     what = name_of(x)
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if value is not None:
-            raise InvalidInput(
-                f"`{name}` must be contained in the values that {what} yields, not passed separately", field=name
-            )
+    refuse_beside(f"the values that {what} yields", y, sample_weight)
     return stream_of(x, field, what)
 
 

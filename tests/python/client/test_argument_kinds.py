@@ -14,6 +14,7 @@ import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.task.fit.job import Arrays
+from jupyter_dtf.client import keras_settings
 from jupyter_dtf.client.fit import prepare
 from jupyter_dtf.client.fit_arguments import check_count
 from jupyter_dtf.client.fit_data import validation_of
@@ -151,6 +152,15 @@ X, Y = np.zeros((4, 2), np.float32), np.zeros(4, np.float32)
 def test_arguments_of_a_training(given: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         prepare(lambda: None, X, Y, **given)
+
+
+@pytest.mark.parametrize("method", ["fit", "predict", "evaluate"])
+def test_a_warning_about_keras_limits_names_the_line_of_the_call(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keras_settings, "_limit", lambda name: 3)
+    steps = {"epochs": 5, "steps_per_epoch": 5} if method == "fit" else {"steps": 5}
+    with pytest.warns(UserWarning, match="Limiting") as told, pytest.raises(InvalidInput, match="`x` must be data"):
+        getattr(a_cluster(), method)(lambda: None, None, **steps)
+    assert {warning.filename for warning in told} == {__file__}
 
 
 def test_validation_data_may_be_a_list_as_in_keras() -> None:

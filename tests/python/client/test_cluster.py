@@ -120,6 +120,8 @@ class TestCluster:
         [
             ("fit", "epoch", "Cluster.fit() got an unexpected keyword argument 'epoch'. Did you mean 'epochs'?"),
             ("run", "job", "Cluster.run() got an unexpected keyword argument 'job'. Did you mean 'jobs'?"),
+            ("predict", "step", "Cluster.predict() got an unexpected keyword argument 'step'. Did you mean 'steps'?"),
+            ("search", "trial", "Cluster.search() got an unexpected keyword argument 'trial'. Did you mean 'trials'?"),
             ("servers", "quickly", "Cluster.servers() got an unexpected keyword argument 'quickly'. It accepts jobs, "),
         ],
     )

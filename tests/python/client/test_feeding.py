@@ -25,6 +25,8 @@ from jupyter_dtf.client.feeding import Feed, fed
 from jupyter_dtf.client.sources.streams import stream_of
 from jupyter_dtf.errors import Conflict, InvalidInput
 
+from ..patience import left_s, until
+
 
 def numbers(count: int, rows: int = 5) -> Iterator[Any]:
     for number in range(count):
@@ -169,6 +171,27 @@ def test_who_cannot_be_taken_in_is_an_error_for_all_that_says_why(started: Any) 
             on.set()
     assert "reads the generator can no longer send it: OSError" in error and "Too many open files" in error
     assert isinstance(source.feed.failure, OSError)
+
+
+def test_an_iterator_is_closed_even_if_its_batches_could_not_be_sent(started: Any) -> None:
+    closed = threading.Event()
+
+    def counted() -> Iterator[Any]:
+        try:
+            yield from numbers(12, 300_000)  # more than is read ahead
+        finally:
+            closed.set()
+
+    def fail() -> None:
+        raise OSError("no more files")
+
+    iterator = counted()  # held, so that it is not closed as garbage
+    source = started(iterator)
+    source.feed._accept = fail
+    with asking(source):
+        until(lambda: source.feed._is_closed, "the end of sending")
+    source.feed.close()
+    assert closed.wait(left_s())
 
 
 @pytest.mark.parametrize("error", [SystemExit("no data"), CancelledError(), KeyboardInterrupt()], ids=repr)

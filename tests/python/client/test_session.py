@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,7 +14,8 @@ import jupyter_dtf as dtf
 from jupyter_dtf.backend.viewer import connections, starting
 from jupyter_dtf.backend.viewer.fleet import Fleet
 from jupyter_dtf.backend.viewer.starting import StartedCluster
-from jupyter_dtf.client.session import session
+from jupyter_dtf.client import session as session_module
+from jupyter_dtf.client.session import Session, session
 from jupyter_dtf.errors import Unavailable
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 
@@ -74,3 +76,62 @@ def test_what_outlives_the_session_says_so() -> None:
     again = dtf.connect("stays")  # in a new session
     assert again.status == "running"
     again.close()
+
+
+def test_who_waits_for_an_answer_is_told_that_the_session_was_closed() -> None:
+    asked = threading.Event()
+
+    async def never(_fleet: Fleet) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    own = Session()
+    begun = own.begin(never)
+    assert asked.wait(left_s())
+    asked.clear()
+    with ThreadPoolExecutor(1) as other:
+        answer = other.submit(own.call, never)
+        assert asked.wait(left_s())
+        own.close()
+        for each in (begun, answer):
+            with pytest.raises(Unavailable, match="was closed"):
+                each.result(left_s())
+    with pytest.raises(Unavailable, match="was closed"):
+        own.begin(never)
+
+
+def test_a_session_that_is_closed_while_it_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = threading.Event()
+
+    async def start(_fleet: Fleet) -> None:
+        starts.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Fleet, "start", start)
+    monkeypatch.setattr("jupyter_dtf.client.session.END_S", 0.1)
+    own = Session()
+    assert starts.wait(left_s())
+    with ThreadPoolExecutor(1) as other:
+        answer = other.submit(own.do, lambda fleet: None)
+        until(lambda: own._requests, "the request")
+        own.close()
+        with pytest.raises(Unavailable, match="was closed"):
+            answer.result(left_s())
+    own._thread.join(left_s())
+    assert own.is_closed
+
+
+def test_the_session_is_not_forgotten_while_another_thread_looks_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = session()
+    within: list[Session | None] = []
+
+    class Lock:
+        def __enter__(self) -> None:
+            within.append(session_module._session)
+
+        def __exit__(self, *error: object) -> None:
+            within.append(session_module._session)
+
+    monkeypatch.setattr(session_module, "_lock", Lock())
+    current.close()
+    assert within == [current, None]

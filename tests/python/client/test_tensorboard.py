@@ -17,7 +17,8 @@ import jupyter_dtf as dtf
 from jupyter_dtf.client import tensorboard
 from jupyter_dtf.client.session import session
 from jupyter_dtf.client.tensorboard import Follower, LogDirectory, folder_of
-from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.errors import InvalidInput, Unavailable
+from jupyter_dtf.schema.run import RunInfo
 
 from ..patience import until
 
@@ -120,6 +121,32 @@ def test_runs_that_come_later_are_followed_beside_those_of_before(
         until(lambda: own.is_dir() and scalars(own) == {"loss": [(0, 5.0), (10, 4.0)]}, "the files of the second run")
     finally:
         follower.close()
+
+
+def test_a_store_that_is_busy_for_a_while_ends_no_following(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensorboard, "_AGAIN_S", 0.01)
+    answers: Iterator[list[float] | Unavailable] = iter([[], Unavailable("busy"), [3.0]])
+
+    class Busy:
+        id = "busy"
+        info = RunInfo(id="busy", name="busy", cluster="here", created=1.0)
+
+        @property
+        def metrics(self) -> pd.DataFrame:
+            values = next(answers, [3.0])
+            if isinstance(values, Unavailable):
+                raise values
+            row = {"task": "worker:0", "metric": "loss", "step": 1, "time": 2.0}
+            points: pd.DataFrame = pd.DataFrame([{**row, "value": value} for value in values], columns=[*row, "value"])
+            return points
+
+    follower = Follower(lambda: [(Busy(), tmp_path)])
+    try:
+        own = tmp_path / "worker_0"
+        until(lambda: own.is_dir() or not follower._thread.is_alive(), "the files of the run")
+    finally:
+        follower.close()
+    assert scalars(own) == {"loss": [(1, 3.0)]}
 
 
 def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:

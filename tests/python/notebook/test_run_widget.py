@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import ipywidgets
@@ -132,6 +133,30 @@ def test_a_cell_may_wait_for_it(fake: FakeRun) -> None:
         assert (widget.state, seen) == ("stopped", [1, "stopped"])
 
     asyncio.run(cell())
+
+
+def test_waiting_ends_even_if_leaving_the_run_fails(
+    fake: FakeRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = fake.view.hub.watch
+
+    def watched(run_id: str, changed: threading.Event) -> Callable[[], None]:
+        watch(run_id, changed)
+
+        def fail() -> None:
+            raise RuntimeError("the session is gone")
+
+        return fail
+
+    monkeypatch.setattr(fake.view.hub, "watch", watched)
+
+    async def cell() -> None:
+        widget = dtf.RunWidget(fake.run)
+        fake.end()
+        assert widget.wait(left_s())
+
+    asyncio.run(cell())
+    assert "RunWidget has stopped following: RuntimeError: the session is gone" in caplog.text
 
 
 def test_buttons_do_what_they_say_or_say_why_not(fake: FakeRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,19 @@ def test_subscribers_hear_of_every_change_until_they_leave(caplog: pytest.LogCap
     assert caplog.text.count("RuntimeError: broken") == 1
 
 
+def test_a_watched_run_sets_an_event_and_others_do_not() -> None:
+    hub, changed = Hub(), threading.Event()
+    unwatch = hub.watch("r1", changed)
+    hub.add_run(run_info("r2"))
+    assert not changed.is_set()
+    hub.add_run(run_info("r1"))
+    assert changed.is_set()
+    changed.clear()
+    unwatch()
+    hub.mark_lost("r1", "gone")
+    assert not changed.is_set()
+
+
 def test_a_subscriber_may_use_the_hub_and_other_threads(store: Store) -> None:
     hub = Hub(store)
     states: list[str] = []
