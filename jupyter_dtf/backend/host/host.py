@@ -41,7 +41,7 @@ from ..planning.host_findings import worse
 from .feeding import Feeding
 from .host_checks import HostChecks
 from .host_load import HostLoad
-from .host_run import ADVICE, HostRun
+from .host_run import ADVICE, GIVEN_UP, HostRun
 from .host_task import HostTask
 from .preemption_notice import Notice
 from .task_exits import TaskExits
@@ -53,7 +53,6 @@ logger = logging.getLogger(__name__)
 SAMPLE_INTERVAL_S = 2.0
 """The interval in seconds between two readings of the CPU time and memory of the host and its tasks."""
 _LOOK_S = 0.5
-_GIVEN_UP = "The run was abandoned before its tasks were started"
 
 
 class Host(WorkerPlugin):
@@ -220,7 +219,7 @@ class Host(WorkerPlugin):
         elif self._warm.failure:
             raise Unavailable(self._warm.failure)
         if self._runs.get(run_id) is not run:
-            raise Unavailable(_GIVEN_UP)
+            raise Unavailable(GIVEN_UP)
         return endpoints
 
     def sees(self, directory: str, challenge: str) -> str:
@@ -230,7 +229,7 @@ class Host(WorkerPlugin):
     async def put(self, run_id: str, at: int, data: bytes) -> tuple[str, str]:
         """Store a chunk of the run's program. Returns its directory and the secret in it, as `HostRun.take` does."""
         if (run := self._runs.get(run_id)) is None:
-            raise Unavailable(_GIVEN_UP)
+            raise Unavailable(GIVEN_UP)
         return await asyncio.to_thread(run.take, at, data)
 
     async def launch(self, run_id: str, specs: list[bytes], payload: bytes = b"", program: str = "") -> dict[str, str]:
@@ -250,14 +249,14 @@ class Host(WorkerPlugin):
         """
         self._refuse_if_leaving()
         if (run := self._runs.get(run_id)) is None:
-            raise Unavailable(_GIVEN_UP)
+            raise Unavailable(GIVEN_UP)
         path = Path(program) if program else run.directory / "payload"
         try:
             private_files.make_dir(run.directory)
             if payload:
                 await asyncio.to_thread(private_files.write_file, path, payload)
             if self._runs.get(run_id) is not run:
-                raise Unavailable(_GIVEN_UP)
+                raise Unavailable(GIVEN_UP)
             shared = private_files.own_dir(run.shared)
             gpus = read_gpus()
             for data in specs:
