@@ -375,7 +375,7 @@ async def test_a_refusal_does_not_end_a_newer_subscription(fleet: MemoryFleet) -
     loop, reading, may_refuse = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
     def record(run_id: str) -> RunRecord:
-        del fleet.hub.record  # type: ignore[method-assign]  # only the first time
+        del fleet.hub.record  # only the first time
         loop.call_soon_threadsafe(reading.set)
         may_refuse.wait(left_s())
         raise NotFound("not yet")
