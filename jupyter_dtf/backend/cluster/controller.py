@@ -49,10 +49,10 @@ from .keep_alive import stay_awake
 from .kept_results import KeptResults
 from .open_ports import open_ports
 from .preemption import Preemption
+from .saving_warning import SavingWarning
 from .self_shutdown import LeftAlone
 from .settings import ControllerSettings
 from .slow_tasks import SlowTasks
-from .standing_warnings import StandingWarnings
 from .starting_hosts import ComingHosts
 from .streams import Viewers
 from .submission import Submission
@@ -104,7 +104,7 @@ class Controller(SchedulerPlugin):
             settings.name, lambda: paths.machine_dir(settings.token) / RESULTS, self._background
         )
         self.runs = Runs(settings.name, self.viewers, self._watch_idle, self._results)
-        self.warnings = StandingWarnings(self.runs)
+        self.saving = SavingWarning(self.runs)
         self._ends = TaskEnds(self.runs)
         self._slow_tasks = SlowTasks(self.runs, self.watch)
         self._driver = Driver(
@@ -118,7 +118,7 @@ class Controller(SchedulerPlugin):
             on_change=self._runs_changed,
         )
         self._preemption = Preemption(self.runs, self.watch, self._driver.move)
-        self._submission = Submission(settings, self.assignment, self.runs, self.warnings, self._driver.begin)
+        self._submission = Submission(settings, self.assignment, self.runs, self.saving, self._driver.begin)
         self._countdown = Countdown(settings.request.grace_s, self.close_cluster)
         self._alone = (
             LeftAlone(settings.token, settings.alone_s, self._abandon) if settings.abandon is not None else None
@@ -258,7 +258,7 @@ class Controller(SchedulerPlugin):
             tasks=[task.location for task in planned],
             notes=[*notes, *([f"{RESTING}. The next run requests them again and waits"] * self.assignment.rests)],
             warnings=[
-                *self.warnings.texts,
+                *self.saving.texts,
                 *self.coming.warnings,
                 *self.watch.warnings,
                 *self.versions.warnings,
@@ -517,11 +517,11 @@ class Controller(SchedulerPlugin):
         return await self._dashboard.start() if start else self._dashboard.socket
 
     def warn(self, key: str, text: str, runs: list[str]) -> None:
-        """Set the cluster's warning ``key`` to ``text``, and record it in ``runs``.
+        """Set the warning that runs are not being saved to ``text``, and record it in ``runs``.
 
-        An empty ``text`` withdraws the warning.
+        An empty ``text`` withdraws the warning. ``key`` is always ``archive``, because there is no other warning.
         """
-        self.warnings.set(key, text, runs)
+        self.saving.set(text, runs)
         self.viewers.tell_cluster()
 
     def close_cluster(self) -> None:
