@@ -1,4 +1,8 @@
-"""The restart policy: what happens when a task dies or freezes. ``backend/cluster/driver.py`` implements it."""
+"""The restart policy: what happens when a task dies or freezes.
+
+``backend/cluster/active_run.py`` decides what happens, ``restarts.py`` restarts all tasks and ``rejoining.py`` single
+ones, and ``task_assignment.py`` finds places for them.
+"""
 
 from __future__ import annotations
 
