@@ -7,7 +7,6 @@ operations are ordinary requests. Nothing depends on a viewer staying connected.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import pickle
 import time
@@ -20,8 +19,7 @@ from distributed.comm.core import Comm
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from ..._version import __version__
-from ...errors import Conflict, DtfError, Unavailable
+from ...errors import Conflict, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
 from ...schema.base import to_plain
@@ -44,7 +42,7 @@ from .external_scheduler import Guest
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .idle import Countdown
-from .installation import NAME, Installation
+from .installation import NAME, Installation, answering
 from .keep_alive import stay_awake
 from .kept_results import KeptResults
 from .open_ports import open_ports
@@ -176,7 +174,7 @@ class Controller(SchedulerPlugin):
             "dtf_warn": self.warn,
             "dtf_checkup": self.checkup,
         }
-        self._installation.answer({name: _answering(handler) for name, handler in requests.items()})
+        self._installation.answer({name: answering(handler) for name, handler in requests.items()})
         self._installation.answer({"dtf_attach": self.attach, "dtf_send": self._submission.send})
         self._installation.hear(
             {
@@ -542,29 +540,3 @@ class Controller(SchedulerPlugin):
     def _is_closing(self) -> None:
         self.closing = True
         self._submission.close()
-
-
-def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a handler so that it returns this package's errors as values.
-
-    Dask would log each exception with a traceback, and viewers need its class and message.
-    """
-    signature = inspect.signature(handler)
-
-    async def answer(**message: Any) -> Any:
-        try:
-            try:
-                signature.bind(**message)
-            except TypeError as error:
-                raise Unavailable(
-                    f"The cluster (jupyter_dtf {__version__}) does not understand the arguments of a request, which "
-                    f"seems to be from another version: {handler.__name__}: {error}. Close the cluster and start it "
-                    "again"
-                ) from None
-            result = handler(**message)
-            return {"ok": await result if asyncio.iscoroutine(result) else result}
-        except DtfError as error:
-            return {"error": type(error).__name__, "message": str(error)}
-
-    answer.__name__ = handler.__name__
-    return answer
