@@ -14,7 +14,7 @@ from distributed.batched import BatchedSend
 from distributed.comm import connect
 from distributed.core import Server, rpc
 
-from jupyter_dtf.backend.host.host import SAMPLE_INTERVAL_S
+from jupyter_dtf.backend.host.host_report import SAMPLE_INTERVAL_S
 from jupyter_dtf.backend.machine.versions import read_versions
 from jupyter_dtf.schema import protocol
 from jupyter_dtf.schema.base import to_plain

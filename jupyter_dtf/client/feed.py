@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..errors import InvalidInput
+from ..schema.arguments import check_integer
 
 SHUFFLE_BUFFER = 10_000
 _COMPUTE = ("once", "each_epoch")
@@ -46,6 +45,4 @@ class Feed:
         if self.compute not in _COMPUTE:
             raise InvalidInput(f"`compute` must be one of {', '.join(_COMPUTE)}, got {self.compute!r}", field="compute")
         for name in ("retries", "shuffle_buffer"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-                raise InvalidInput(f"`{name}` must be an integer >= 0, got {value!r}", field=name)
+            check_integer(getattr(self, name), name, 0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInput
-from ..schema.arguments import is_integer, is_number
+from ..schema.arguments import check_integer, is_number
 
 WARMUP_EPOCHS = 5.0
 """The default number of warm-up epochs, from Goyal et al. 2017, section 2.2."""
@@ -16,9 +16,7 @@ WARMUP_EPOCHS = 5.0
 
 def check_count(name: str, value: Any, least: int) -> int:
     """Convert an integer of any library to an ``int``. Raises InvalidInput unless it is an integer >= ``least``."""
-    if not is_integer(value) or value < least:
-        raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r:.200}", field=name)
-    return int(value)
+    return check_integer(value, name, least)
 
 
 def count_or_none(name: str, value: Any) -> int | None:

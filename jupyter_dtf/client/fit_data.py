@@ -14,7 +14,7 @@ from ..backend.task.fit.job import Arrays, Data, DataFunction
 from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
 from ..errors import InvalidInput
-from ..schema.arguments import is_integer
+from ..schema.arguments import check_integer
 from .held_resources import Held
 from .sources import SOURCES
 from .sources.beside import refuse_beside
@@ -161,9 +161,7 @@ def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[
         )
     check_shuffle(shuffle)
     if batch_size is not None:
-        if not is_integer(batch_size) or batch_size < 1:
-            raise InvalidInput(f"`batch_size` must be an integer >= 1, got {batch_size!r:.200}", field="batch_size")
-        check_batch_size(data, batch_size := int(batch_size))
+        check_batch_size(data, batch_size := check_integer(batch_size, "batch_size", 1))
     return Fed(data, batch_size, random.getrandbits(31) if shuffle else None), held_by([data], client)
 
 

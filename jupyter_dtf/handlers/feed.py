@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..errors import DtfError, InvalidInput, NotFound
+from ..errors import DtfError, InvalidInput, NotFound, Unavailable
 from ..schema.base import encode_json, to_plain
 from ..schema.events import Logged
 from ..schema.run import Progress, RunInfo
@@ -44,6 +44,8 @@ EVENTS_PER_MESSAGE = 500
 OUTPUT_PER_MESSAGE = 256 << 10
 """The largest number of characters of output in the events of one message, unless a single event has more."""
 LOOK_FOR_MARKS_S = 2.0
+AGAIN_S = 2.0
+"""The delay in seconds before a run is read again that could not be read, for example because the store is busy."""
 MAX_SUBSCRIPTIONS = 64
 MAX_ERRORS = 64
 """The number of pending error messages at which no further message of the client is read. Errors are not dropped."""
@@ -90,6 +92,8 @@ class _Subscription:
         self.told = False
         self.metrics = asked.metrics
         self.has_newest = True
+        self.problem = ""
+        """Why the run cannot be read at the moment."""
         self._plots: dict[str, Plot] = {}
         self._versions: dict[str, int] = {}  # of each metric's plot, including those no longer shown
 
@@ -118,14 +122,16 @@ class _Subscription:
         run, width, x = self.asked.run, self.asked.width, self.asked.x
         check_view(width, x)
         found: list[bytes] = []
+        versions: dict[str, int] = {}  # kept only if all plots could be read, because nothing is sent otherwise
         self.has_newest = True
         for metric in hub.record(run).metrics if self.metrics is None else self.metrics:
             plot = self._plots.get(metric)
             if plot is None:
                 plot = self._plots[metric] = shared_plot(hub, run, metric, width, x)
-            self._versions[metric], frames, is_newest = plot.since(self._versions.get(metric, 0))
+            versions[metric], frames, is_newest = plot.since(self._versions.get(metric, 0))
             self.has_newest = self.has_newest and is_newest
             found += frames
+        self._versions |= versions
         return found
 
 
@@ -279,21 +285,31 @@ class Feed:
 
     async def _tell_runs(self) -> None:
         changed, self._changed_runs = self._changed_runs, set()
+        subscribed = {run: self._subscriptions.get(run) for run in changed}
         message = RunsMessage(runs=[])
-        for run in changed:
-            try:
-                info = self._hub.info(run)
-                if info.marks.deleted is None:
-                    if self._is_worth_telling(info):
-                        message.runs.append(info)
-                else:
-                    message.removed.append(run)
-            except NotFound:
+        for run, info in await asyncio.to_thread(lambda: [(each, self._info(each)) for each in changed]):
+            if isinstance(info, Unavailable):
+                self._loop.call_later(AGAIN_S, self._mark, run)
+            elif info is None:
                 message.removed.append(run)
-                self._subscriptions.pop(run, None)
                 self._told.pop(run, None)
+                if self._subscriptions.get(run) is subscribed[run]:  # not subscribed again in the meantime
+                    self._subscriptions.pop(run, None)
+            elif info.marks.deleted is not None:
+                message.removed.append(run)
+            elif self._is_worth_telling(info):
+                message.runs.append(info)
         if message.runs or message.removed:
             await self._tell(message)
+
+    def _info(self, run: str) -> RunInfo | Unavailable | None:
+        """Return a run's summary, None if there is no such run, or the error if it cannot be read at the moment."""
+        try:
+            return self._hub.info(run)
+        except NotFound:
+            return None
+        except Unavailable as error:
+            return error
 
     async def _tell_subscription(self, run: str) -> None:
         subscription = self._subscriptions.get(run)
@@ -305,11 +321,19 @@ class Feed:
                 if self._subscriptions.get(run) is not subscription:
                     return  # subscribed again or unsubscribed in the meantime
                 await self._send(message)
+            subscription.problem = ""
             if not subscription.has_newest:
                 self._mark_due(run)
         except DtfError as error:
-            self._subscriptions.pop(run, None)
-            self._refuse(str(error), run)
+            if self._subscriptions.get(run) is not subscription:
+                return
+            if isinstance(error, Unavailable):
+                self._loop.call_later(AGAIN_S, self._mark_due, run)
+            else:
+                del self._subscriptions[run]
+            if str(error) != subscription.problem:
+                subscription.problem = str(error)
+                self._refuse(subscription.problem, run)
 
     async def _tell(self, message: ServerMessage) -> None:
         await self._send(encode_json(message))

@@ -56,6 +56,23 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
+def check_integer(value: Any, field: str, least: int, most: int | None = None, *, note: str = "") -> int:
+    """Validate an integer, of Python or another library, and return it as an ``int``. Raises InvalidInput.
+
+    Args:
+        value: The value.
+        field: Its dotted path. The message names the last part.
+        least: The smallest valid value.
+        most: The largest valid value; None: no limit.
+        note: What the message says after the range, such as ``, or None``.
+    """
+    if not is_integer(value) or value < least or (most is not None and value > most):
+        valid = f">= {least}" if most is None else f"from {least} to {most}"
+        name = field.rpartition(".")[2]
+        raise InvalidInput(f"`{name}` must be an integer {valid}{note}, got {value!r:.100}", field=field)
+    return int(value)
+
+
 def check_texts(value: Any, field: str, example: str) -> list[str]:
     """Validate a list of strings that can be passed to the operating system, and return it. Raises InvalidInput."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..errors import InvalidInput
-from .arguments import make_plain
+from .arguments import check_integer, is_number, make_plain
 from .base import PeerStruct, Struct
 from .metrics import direction
 from .printable import check_word
@@ -57,15 +57,11 @@ class Checkpoint(Struct):
         make_plain(self)
         for name in ("every_steps", "every_epochs", "keep"):
             value = getattr(self, name)
-            if value is None and name != "keep":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"`{name}` must be an integer >= 1, got {value!r:.100}", field=name)
+            if value is not None or name == "keep":
+                check_integer(value, name, 1)
         seconds = self.every_seconds
-        if seconds is not None:
-            is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-            if not is_number or not 0 < seconds < math.inf:
-                raise InvalidInput(f"`every_seconds` must be a number > 0, got {seconds!r:.100}", field="every_seconds")
+        if seconds is not None and (not is_number(seconds) or not 0 < seconds < math.inf):
+            raise InvalidInput(f"`every_seconds` must be a number > 0, got {seconds!r:.100}", field="every_seconds")
         if self.best is not None:
             if not isinstance(self.best, str) or not self.best:
                 raise InvalidInput(

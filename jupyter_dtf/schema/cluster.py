@@ -51,7 +51,7 @@ def check_jobs(jobs: Mapping[str, int], field: str = "jobs") -> dict[str, int]:
         raise InvalidInput("A cluster must have at least one job, got {}", field=field)
     for name, count in checked.items():
         check_job_name(name, f"{field}.{name}")
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_TASKS_PER_JOB:
+        if not is_integer(count) or not 1 <= count <= MAX_TASKS_PER_JOB:
             raise InvalidInput(
                 f"The number of tasks of a job must be an integer from 1 to {MAX_TASKS_PER_JOB}, got {name}={count!r}",
                 field=f"{field}.{name}",

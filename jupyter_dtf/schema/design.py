@@ -12,7 +12,7 @@ import msgspec
 from ..errors import InvalidInput, NotFound, Unavailable
 from . import text as texts
 from .api import Problem
-from .arguments import check_path
+from .arguments import check_integer, check_path
 from .base import PeerStruct, Struct, convert, to_plain
 from .cluster import default_jobs
 from .cluster_request import DEFAULT_KIND, ClusterRequest
@@ -189,9 +189,7 @@ def _in_this_version(plain: Any) -> Any:
     """Convert a design from an older version to this one. Raises InvalidInput for a newer version."""
     if not isinstance(plain, dict):
         return plain  # rejected later, like any value of the wrong type
-    version = _version_of(plain)
-    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        raise InvalidInput(f"`version` must be an integer >= 0, got {version!r:.100}", field="version")
+    version = check_integer(_version_of(plain), "version", 0)
     if version > VERSION:
         raise InvalidInput(
             f"`version` must be at most {VERSION}, got {version}, which was written by a newer version of jupyter_dtf",

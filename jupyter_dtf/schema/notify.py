@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidInput
-from .arguments import make_plain
+from .arguments import is_integer, make_plain
 from .base import PeerStruct
 
 MOST_KEPT = 20
@@ -72,7 +72,7 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             if not isinstance(flag, bool):
                 raise _refusal(name, "True or False", flag)
         epochs = self.no_improvement
-        if epochs is not None and (isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1):
+        if epochs is not None and (not is_integer(epochs) or epochs < 1):
             raise _refusal("no_improvement", "a number of epochs >= 1, or None", epochs)
         if not isinstance(self.metric, str):
             raise _refusal("metric", "the name of a metric", self.metric)

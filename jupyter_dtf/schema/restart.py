@@ -1,4 +1,8 @@
-"""The restart policy: what happens when a task dies or freezes. ``backend/cluster/driver.py`` implements it."""
+"""The restart policy: what happens when a task dies or freezes.
+
+``backend/cluster/active_run.py`` decides what happens, ``restarts.py`` restarts all tasks and ``rejoining.py`` single
+ones, and ``task_assignment.py`` finds places for them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import math
 import msgspec
 
 from ..errors import InvalidInput
-from .arguments import make_plain
+from .arguments import check_integer, is_number, make_plain
 
 STALLED_AFTER_S = 600.0
 """The default of ``stalled_after``."""
@@ -39,21 +43,13 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     def __post_init__(self) -> None:
         make_plain(self)
-        count, seconds = self.max_restarts, self.stalled_after
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise InvalidInput(
-                f"`max_restarts` must be an integer >= 0, got {count!r:.100}", field="restart.max_restarts"
-            )
-        least = self.min_workers
-        if least is not None and (isinstance(least, bool) or not isinstance(least, int) or least < 1):
-            raise InvalidInput(
-                f"`min_workers` must be an integer >= 1, or None (wait for capacity), got {least!r:.100}",
-                field="restart.min_workers",
-            )
+        check_integer(self.max_restarts, "restart.max_restarts", 0)
+        if self.min_workers is not None:
+            check_integer(self.min_workers, "restart.min_workers", 1, note=", or None (wait for capacity)")
+        seconds = self.stalled_after
         if seconds is None:
             return
-        is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-        if not is_number or not MIN_STALLED_AFTER_S <= seconds < math.inf:
+        if not is_number(seconds) or not MIN_STALLED_AFTER_S <= seconds < math.inf:
             raise InvalidInput(
                 f"`stalled_after` must be a number of seconds >= {MIN_STALLED_AFTER_S:g}, or None "
                 f"({STALLED_AFTER_S:g}), got {seconds!r:.100}",

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import IllegalTransition, InvalidInput
+from ..errors import Conflict, IllegalTransition, InvalidInput
 from .base import PeerStruct, convert
 from .checkpoint import CheckpointInfo
 from .cluster import FIRST_JOBS
@@ -249,6 +249,12 @@ class RunInfo(RunDescriptor):
     def descriptor(self) -> RunDescriptor:
         """The part of the summary that does not come from events."""
         return RunDescriptor(**{name: getattr(self, name) for name in RunDescriptor.__struct_fields__})
+
+
+def check_running(info: RunInfo, done: str) -> None:
+    """Raise Conflict unless a run is running, as it must be to be ``done``, such as ``paused``."""
+    if info.state is not RunState.RUNNING:
+        raise Conflict(f"A run must be running to be {done}, but {info.id} is {info.state.value}")
 
 
 def read_run(raw: Any) -> RunInfo:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidInput
-from .arguments import as_mapping, make_plain
+from .arguments import as_mapping, check_integer, is_number, make_plain
 from .base import Struct
 from .checkpoint import Checkpoint
 from .cluster import check_jobs
@@ -90,25 +90,18 @@ class RunOptions(Struct):
                 f"`checkpoint` must be a dtf.Checkpoint, True or False, got {self.checkpoint!r:.100}",
                 field="checkpoint",
             )
-        threads, grace_s = self.threads_per_task, self.stop_grace_s
-        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
-            raise InvalidInput(
-                f"`threads_per_task` must be an integer >= 0 (0: equal shares), got {threads!r:.100}",
-                field="threads_per_task",
-            )
+        check_integer(self.threads_per_task, "threads_per_task", 0, note=" (0: equal shares)")
         self._check_gpus()
-        if isinstance(grace_s, bool) or not isinstance(grace_s, (int, float)) or not 0 <= grace_s < math.inf:
+        grace_s = self.stop_grace_s
+        if not is_number(grace_s) or not 0 <= grace_s < math.inf:
             raise InvalidInput(
                 f"`stop_grace_s` must be a number of seconds >= 0, got {grace_s!r:.100}", field="stop_grace_s"
             )
 
     def _check_gpus(self) -> None:
         count, memory = self.gpus_per_task, self.gpu_memory
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
-            raise InvalidInput(
-                f"`gpus_per_task` must be an integer >= 0, or None (equal shares), got {count!r}",
-                field="gpus_per_task",
-            )
+        if count is not None:
+            check_integer(count, "gpus_per_task", 0, note=", or None (equal shares)")
         if memory is None:
             return
         fraction = isinstance(memory, float) and 0 < memory <= 1

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 
 from ..errors import InvalidInput
-from .arguments import make_plain
+from .arguments import check_integer, is_number, make_plain
 from .cluster import FIRST_JOBS
 from .placement import Placement
 
@@ -69,9 +69,7 @@ class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             )
 
     def _at_least(self, field: str, least: int) -> None:
-        value = getattr(self, field)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidInput(f"`{field}` must be an integer >= {least}, got {value!r}", field=f"strategy.{field}")
+        check_integer(getattr(self, field), f"strategy.{field}", least)
 
 
 class AllReduce(_Strategy, frozen=True):
@@ -122,7 +120,7 @@ class AllReduce(_Strategy, frozen=True):
         if self.fusion_bytes is not None:
             self._at_least("fusion_bytes", 0)
         clip = self.clip_norm
-        if clip is not None and (isinstance(clip, bool) or not isinstance(clip, (int, float)) or not clip > 0):
+        if clip is not None and (not is_number(clip) or not clip > 0):
             raise InvalidInput(f"`clip_norm` must be None or a number > 0, got {clip!r}", field="strategy.clip_norm")
 
     @property

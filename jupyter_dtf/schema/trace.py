@@ -9,7 +9,7 @@ import msgspec
 
 from ..errors import InvalidInput
 from . import private_files
-from .arguments import plain
+from .arguments import check_integer, plain
 from .base import PeerStruct
 
 MAX_STEPS = 100
@@ -132,10 +132,7 @@ def _first_us(data: TraceData) -> float:
 
 def check_count(steps: object) -> int:
     """Validate the number of steps of a profile. Raises InvalidInput."""
-    count = plain(steps)
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_STEPS:
-        raise InvalidInput(f"`steps` must be an integer from 1 to {MAX_STEPS}, got {steps!r:.100}", field="steps")
-    return count
+    return check_integer(steps, "steps", 1, MAX_STEPS)
 
 
 def check_steps(steps: object) -> list[int]:

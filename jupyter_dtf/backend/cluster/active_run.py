@@ -213,39 +213,30 @@ class Run:
         if (source := source_of(data)) is not None:
             self._tell_of(self.log.append(data, source=source), data)
             return
-        if not data.startswith(POINTS, 1):
-            event = decode_event(data)
-            if isinstance(event, RunChanged):
-                raise Conflict(
-                    f"Only the cluster can set the state of a run, but a task reported {event.state.value!r}"
-                )
-            if isinstance(event, TaskChanged):
-                if event.state not in _SAID_BY_TASKS:
-                    raise Conflict(
-                        f"Only a host can report the state {event.state.value!r}, but the task {event.task} reported it"
-                    )
-                self._task_changed(event)
-                return
-            if isinstance(event, UnknownEvent) and event.type in _STATES:
-                raise Conflict(f"The cluster could not read a change of state that a task reported: {event.why}")
-            if isinstance(event, Note) and event.metric:
-                if not self._is_first(event):
-                    return
-                if self.alarms.wanted.nan:
-                    event.alarm = NAN
-                    data = encode_event(event)
-            if self._recovery is not None and isinstance(event, Note) and self._recovery.takes(event):
-                return  # recorded once the cost of the loss is known
-            self._apply(event)
-            self._append(data, is_media=isinstance(event, MEDIA_EVENTS))
-            self._tell_cost(event)
-            if isinstance(event, TracedSteps) and self.profile is not None:
-                self.profile.hear(event)
-                self._look_at_profile()
-            if isinstance(event, EpochEnded) and (word := self.alarms.epoch(event)) is not None:
-                self.alarm(*word)
+        if data.startswith(POINTS, 1):
+            self._append(data)
             return
-        self._append(data)
+        event = decode_event(data)
+        _check_may_tell(event)
+        if isinstance(event, TaskChanged):
+            self._task_changed(event)
+            return
+        if isinstance(event, Note) and event.metric:
+            if not self._is_first(event):
+                return
+            if self.alarms.wanted.nan:
+                event.alarm = NAN
+                data = encode_event(event)
+        if self._recovery is not None and isinstance(event, Note) and self._recovery.takes(event):
+            return  # recorded once the cost of the loss is known
+        self._apply(event)
+        self._append(data, is_media=isinstance(event, MEDIA_EVENTS))
+        self._tell_cost(event)
+        if isinstance(event, TracedSteps) and self.profile is not None:
+            self.profile.hear(event)
+            self._look_at_profile()
+        if isinstance(event, EpochEnded) and (word := self.alarms.epoch(event)) is not None:
+            self.alarm(*word)
 
     def _tell_cost(self, event: AnyEvent | UnknownEvent) -> None:
         """Add a note on the cost of the last loss if ``event`` reports the first step after it."""
@@ -577,6 +568,16 @@ class Run:
         for clients until it is stopped.
         """
         return left <= _IDLE and (self._states() != {TaskState.SERVING} or self.is_stopping)
+
+
+def _check_may_tell(event: AnyEvent | UnknownEvent) -> None:
+    """Raise Conflict for a change of state that a task must not report, or that cannot be read."""
+    if isinstance(event, RunChanged):
+        raise Conflict(f"Only the cluster can set the state of a run, but a task reported {event.state.value!r}")
+    if isinstance(event, TaskChanged) and event.state not in _SAID_BY_TASKS:
+        raise Conflict(f"Only a host can report the state {event.state.value!r}, but the task {event.task} reported it")
+    if isinstance(event, UnknownEvent) and event.type in _STATES:
+        raise Conflict(f"The cluster could not read a change of state that a task reported: {event.why}")
 
 
 def predicate(message: str) -> str:

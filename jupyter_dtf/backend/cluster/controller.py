@@ -7,7 +7,6 @@ operations are ordinary requests. Nothing depends on a viewer staying connected.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import pickle
 import time
@@ -20,8 +19,7 @@ from distributed.comm.core import Comm
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from ..._version import __version__
-from ...errors import Conflict, DtfError, Unavailable
+from ...errors import Conflict, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
 from ...schema.base import to_plain
@@ -44,15 +42,15 @@ from .external_scheduler import Guest
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .idle import Countdown
-from .installation import NAME, Installation
+from .installation import NAME, Installation, answering
 from .keep_alive import stay_awake
 from .kept_results import KeptResults
 from .open_ports import open_ports
 from .preemption import Preemption
+from .saving_warning import SavingWarning
 from .self_shutdown import LeftAlone
 from .settings import ControllerSettings
 from .slow_tasks import SlowTasks
-from .standing_warnings import StandingWarnings
 from .starting_hosts import ComingHosts
 from .submission import Submission
 from .task_assignment import RESTING, TaskAssignment
@@ -104,7 +102,7 @@ class Controller(SchedulerPlugin):
             settings.name, lambda: paths.machine_dir(settings.token) / RESULTS, self._background
         )
         self.runs = Runs(settings.name, self.viewers, self._watch_idle, self._results)
-        self.warnings = StandingWarnings(self.runs)
+        self.saving = SavingWarning(self.runs)
         self._ends = TaskEnds(self.runs)
         self._slow_tasks = SlowTasks(self.runs, self.watch)
         self._driver = Driver(
@@ -118,7 +116,7 @@ class Controller(SchedulerPlugin):
             on_change=self._runs_changed,
         )
         self._preemption = Preemption(self.runs, self.watch, self._driver.move)
-        self._submission = Submission(settings, self.assignment, self.runs, self.warnings, self._driver.begin)
+        self._submission = Submission(settings, self.assignment, self.runs, self.saving, self._driver.begin)
         self._countdown = Countdown(settings.request.grace_s, self.close_cluster)
         self._alone = (
             LeftAlone(settings.token, settings.alone_s, self._abandon) if settings.abandon is not None else None
@@ -176,7 +174,7 @@ class Controller(SchedulerPlugin):
             "dtf_warn": self.warn,
             "dtf_checkup": self.checkup,
         }
-        self._installation.answer({name: _answering(handler) for name, handler in requests.items()})
+        self._installation.answer({name: answering(handler) for name, handler in requests.items()})
         self._installation.answer({"dtf_attach": self.attach, "dtf_send": self._submission.send})
         self._installation.hear(
             {
@@ -258,7 +256,7 @@ class Controller(SchedulerPlugin):
             tasks=[task.location for task in planned],
             notes=[*notes, *([f"{RESTING}. The next run requests them again and waits"] * self.assignment.rests)],
             warnings=[
-                *self.warnings.texts,
+                *self.saving.texts,
                 *self.coming.warnings,
                 *self.watch.warnings,
                 *self.versions.warnings,
@@ -517,11 +515,11 @@ class Controller(SchedulerPlugin):
         return await self._dashboard.start() if start else self._dashboard.socket
 
     def warn(self, key: str, text: str, runs: list[str]) -> None:
-        """Set the cluster's warning ``key`` to ``text``, and record it in ``runs``.
+        """Set the warning that runs are not being saved to ``text``, and record it in ``runs``.
 
-        An empty ``text`` withdraws the warning.
+        An empty ``text`` withdraws the warning. ``key`` is always ``archive``, because there is no other warning.
         """
-        self.warnings.set(key, text, runs)
+        self.saving.set(text, runs)
         self.viewers.tell_cluster()
 
     def close_cluster(self) -> None:
@@ -542,29 +540,3 @@ class Controller(SchedulerPlugin):
     def _is_closing(self) -> None:
         self.closing = True
         self._submission.close()
-
-
-def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a handler so that it returns this package's errors as values.
-
-    Dask would log each exception with a traceback, and viewers need its class and message.
-    """
-    signature = inspect.signature(handler)
-
-    async def answer(**message: Any) -> Any:
-        try:
-            try:
-                signature.bind(**message)
-            except TypeError as error:
-                raise Unavailable(
-                    f"The cluster (jupyter_dtf {__version__}) does not understand the arguments of a request, which "
-                    f"seems to be from another version: {handler.__name__}: {error}. Close the cluster and start it "
-                    "again"
-                ) from None
-            result = handler(**message)
-            return {"ok": await result if asyncio.iscoroutine(result) else result}
-        except DtfError as error:
-            return {"error": type(error).__name__, "message": str(error)}
-
-    answer.__name__ = handler.__name__
-    return answer

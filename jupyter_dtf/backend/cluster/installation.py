@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..._version import __version__
+from ...errors import DtfError, Unavailable
 from ...schema.operations import LEAVE, scoped
 
 NAME = "jupyter_dtf"
@@ -55,3 +59,29 @@ class Installation:
         for name in self._stream_handlers:
             del self._scheduler.stream_handlers[name]
         self._scheduler.handlers.pop(scoped(LEAVE, self._scope), None)
+
+
+def answering(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a handler so that it returns this package's errors as values.
+
+    Dask would log each exception with a traceback, and viewers need its class and message.
+    """
+    signature = inspect.signature(handler)
+
+    async def answer(**message: Any) -> Any:
+        try:
+            try:
+                signature.bind(**message)
+            except TypeError as error:
+                raise Unavailable(
+                    f"The cluster (jupyter_dtf {__version__}) does not understand the arguments of a request, which "
+                    f"seems to be from another version: {handler.__name__}: {error}. Close the cluster and start it "
+                    "again"
+                ) from None
+            result = handler(**message)
+            return {"ok": await result if asyncio.iscoroutine(result) else result}
+        except DtfError as error:
+            return {"error": type(error).__name__, "message": str(error)}
+
+    answer.__name__ = handler.__name__
+    return answer

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...errors import Conflict, Unavailable
-from ...schema.run import RunState
+from ...schema.run import RunState, check_running
 from ..planning.launch_plan import PlannedTask
 from .active_run import Run
 from .grace_period import is_spent
@@ -45,8 +45,7 @@ class Pausing:
                 "A run must write checkpoints to be paused, as training does unless checkpoint=False, but "
                 f"{run.id} ({_kind(run)}) writes none"
             )
-        if run.info.state is not RunState.RUNNING:
-            raise Conflict(f"A run must be running to be paused, but {run.id} is {run.info.state.value}")
+        check_running(run.info, "paused")
         run.continued.clear()
         run.to(RunState.PAUSING)
         await self._tell_hosts(run, "dtf_stop", or_end=True)

@@ -11,7 +11,7 @@ import msgspec
 from ...errors import Conflict
 from ...schema.events import POINTS, Points, Profiled, decode_event, decode_points
 from ...schema.launch import ProfileOrder
-from ...schema.run import RunInfo, RunState, TaskState
+from ...schema.run import RunInfo, TaskState, check_running
 from ...schema.strategy import Strategy, strategy_named
 from ...schema.trace import check_count
 from .active_run import Run
@@ -53,9 +53,7 @@ class Profiling:
         return number
 
     def _check(self, run: Run) -> None:
-        state = run.info.state
-        if state is not RunState.RUNNING:
-            raise Conflict(f"A run must be running to be profiled, but {run.id} is {state.value}")
+        check_running(run.info, "profiled")
         if run.only_serves:
             raise Conflict(f"The run {run.id} cannot be profiled: its tasks only serve sessions and execute no steps")
         known = run.profile

@@ -45,6 +45,8 @@ class HeldLink:
         self._places: dict[str, int] = {}
         self._is_there = asyncio.Event()
         self._mending: asyncio.Task[None] | None = None
+        self.is_over = False
+        """Whether the link was closed, or is lost for good."""
 
     @classmethod
     async def open(
@@ -67,6 +69,7 @@ class HeldLink:
 
     async def close(self) -> None:
         """Disconnect without calling ``on_lost``."""
+        self.is_over = True
         if self._mending is not None:
             self._mending.cancel()
             await asyncio.gather(self._mending, return_exceptions=True)
@@ -84,6 +87,7 @@ class HeldLink:
 
     def _broke(self) -> None:
         if self._why_gone is None:
+            self.is_over = True
             self._on_lost()
             return
         self._is_there.clear()
@@ -103,5 +107,6 @@ class HeldLink:
             except Exception:  # whatever the error is, the cluster process must not wait for this link forever
                 logger.exception("The link to the controller could not be reopened, and is retried")
             await asyncio.sleep(AGAIN_S)
+        self.is_over = True
         self._on_lost()
         self._is_there.set()  # waiting requests then raise ClusterLost

@@ -20,7 +20,7 @@ from ..machine import paths
 from ..records.archive import Archive
 from ..viewer.connections import Connection
 from ..viewer.link import Link
-from .reconnecting_link import HeldLink
+from .reconnecting_link import AGAIN_S, HeldLink
 from .viewer_streams import ARCHIVE
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,10 @@ class Saving:
             try:
                 await self._link.request("warn", key=WARNING, text=text, runs=sorted(self._archive.unsaved))
             except ClusterLost:
-                return
+                if self._link.is_over:
+                    return
+                self._changed = True
+                await asyncio.sleep(AGAIN_S)
 
     async def finish(self, write_connection: Callable[[], None]) -> str:
         """Save the runs that are not saved yet, in the usual store or elsewhere. Returns a message for the user.

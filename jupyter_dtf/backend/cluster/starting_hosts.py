@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...errors import DtfError
+from ...errors import ClusterLost, DtfError
 from ...schema.base import convert, to_plain
 from ...schema.machines import ComingHost
 from ..kinds.base import ENDED
-from .reconnecting_link import HeldLink
+from .reconnecting_link import AGAIN_S, HeldLink
+
+logger = logging.getLogger(__name__)
 
 
 class ComingTold:
@@ -38,8 +41,13 @@ class ComingTold:
             hosts, self._hosts = self._hosts, None
             try:
                 await self._link.request("coming", hosts=[to_plain(host) for host in hosts])
-            except DtfError:  # the cluster is ending
-                return
+            except ClusterLost:
+                if self._link.is_over:  # the cluster is ending
+                    return
+                self._hosts = hosts if self._hosts is None else self._hosts
+                await asyncio.sleep(AGAIN_S)
+            except DtfError as error:
+                logger.warning("The starting hosts could not be reported: %s", error)
 
 
 class ComingHosts:

@@ -26,8 +26,8 @@ from .active_run import Run
 from .cluster_runs import Runs
 from .program_transfer import ProgramTransfer
 from .run_queue import check_fits
+from .saving_warning import SavingWarning
 from .settings import ControllerSettings
-from .standing_warnings import StandingWarnings
 from .task_assignment import TaskAssignment
 
 logger = logging.getLogger(__name__)
@@ -41,13 +41,13 @@ class Submission:
         settings: ControllerSettings,
         assignment: TaskAssignment,
         runs: Runs,
-        warnings: StandingWarnings,
+        warning: SavingWarning,
         begin: Callable[[Run, ProgramTransfer], None],
     ) -> None:
         self._settings = settings
         self._assignment = assignment
         self._runs = runs
-        self._warnings = warnings
+        self._warning = warning
         self._begin = begin
         self._is_closed = False
 
@@ -129,5 +129,5 @@ class Submission:
         design = wanted.design or drawn(self._settings.request)
         if wanted.code or design is not None:
             run.record(Submitted(time=descriptor.created, code=wanted.code, design=design))
-        self._warnings.tell(run)
+        self._warning.tell(run)
         return run

@@ -193,9 +193,10 @@ class TaskAssignment:
         if self.rests:
             raise Unavailable(f"{RESTING}. The next run requests them again; its spec is in `ctx.cluster_spec`")
         async with self._spec_lock:
-            if not self._spec:
+            while not self._spec:
                 await self.all_hosts()
-                planned = self.plan(self.jobs, RunRequest())
+                jobs = self.jobs
+                planned = self.plan(jobs, RunRequest())
                 endpoints = await ask_hosts(
                     self._rpc,
                     "cluster",
@@ -203,7 +204,8 @@ class TaskAssignment:
                     "dtf_reserve",
                     lambda mine: {"places": [task.task for task in mine], "ready": False},
                 )
-                self._spec = by_job(planned, endpoints)
+                if self.jobs is jobs:  # not scaled in the meantime
+                    self._spec = by_job(planned, endpoints)
             return self._spec
 
     async def prepare(self, anew: str = "") -> None:

@@ -14,33 +14,27 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from ...errors import Unavailable
-from ...schema import private_files, protocol
-from ...schema.base import to_plain
+from ...schema import private_files
 from ...schema.disk_space import refusal
 from ...schema.hosts import host_name
 from ...schema.launch import ProfileOrder, TaskSpec, of_task_id
-from ...schema.machines import HostInfo
 from ...schema.operations import scoped
-from ..kinds.base import NOTICE, SLOTS
+from ..kinds.base import NOTICE
 from ..kinds.dask_http import silence
 from ..machine import cluster_processes, paths
-from ..machine.figures import Figures
-from ..machine.gpu_sensors import GpuSensors
 from ..machine.gpus import read_gpus, shortage
 from ..machine.oom import OomWatch
-from ..machine.processes import stat_of
 from ..machine.shared_directory import answer, read_word
 from ..machine.versions import read_versions
 from ..machine.visibility_mark import Mark
-from ..planning.host_findings import worse
 from .host_checks import HostChecks
 from .host_load import HostLoad
-from .host_run import ADVICE, HostRun
+from .host_report import HostReport
+from .host_run import ADVICE, GIVEN_UP, HostRun
 from .host_task import HostTask
 from .partition_feeding import Feeding
 from .preemption_notice import Notice
@@ -50,10 +44,7 @@ from .warm_keeper import WarmKeeper
 
 logger = logging.getLogger(__name__)
 
-SAMPLE_INTERVAL_S = 2.0
-"""The interval in seconds between two readings of the CPU time and memory of the host and its tasks."""
 _LOOK_S = 0.5
-_GIVEN_UP = "The run was abandoned before its tasks were started"
 
 
 class Host(WorkerPlugin):
@@ -105,13 +96,20 @@ class Host(WorkerPlugin):
         self._notice = Notice(worker, has_tasks=self._has_tasks, tell=self._tell)
         self._load = HostLoad()
         self._exits = TaskExits(self._runs, self._warm, self._oom, self._load, self._tell_end)
-        stat = stat_of(os.getpid())
-        self._identity = [os.getpid(), stat.started if stat is not None else 0]
-        self._figures, self._sensors = Figures(), GpuSensors()
-        self._versions = read_versions()
+        versions = read_versions()
         self._feeding = Feeding(worker, self._directory, self._scope)
         self._feeding.start()
-        self._checks = HostChecks(self._token, self._versions, self._warm, lambda: self._address)
+        self._checks = HostChecks(self._token, versions, self._warm, lambda: self._address)
+        self._report = HostReport(
+            worker,
+            self._runs,
+            versions,
+            warm=self._warm,
+            load=self._load,
+            notice=self._notice,
+            checks=self._checks,
+            send=self._send,
+        )
         operations: dict[str, Callable[..., Any]] = {
             "dtf_prepare": self.prepare,
             "dtf_reserve": self.reserve,
@@ -138,7 +136,7 @@ class Host(WorkerPlugin):
         self._handlers = {scoped(name, self._scope): handler for name, handler in operations.items()}
         worker.handlers.update(self._handlers)
         self._warm.start()
-        self._sampling = asyncio.create_task(self._sample())
+        self._sampling = asyncio.create_task(self._report.sample())
         self._watching = asyncio.create_task(self._watch_tasks())
         self._notice.listen()
 
@@ -220,7 +218,7 @@ class Host(WorkerPlugin):
         elif self._warm.failure:
             raise Unavailable(self._warm.failure)
         if self._runs.get(run_id) is not run:
-            raise Unavailable(_GIVEN_UP)
+            raise Unavailable(GIVEN_UP)
         return endpoints
 
     def sees(self, directory: str, challenge: str) -> str:
@@ -230,7 +228,7 @@ class Host(WorkerPlugin):
     async def put(self, run_id: str, at: int, data: bytes) -> tuple[str, str]:
         """Store a chunk of the run's program. Returns its directory and the secret in it, as `HostRun.take` does."""
         if (run := self._runs.get(run_id)) is None:
-            raise Unavailable(_GIVEN_UP)
+            raise Unavailable(GIVEN_UP)
         return await asyncio.to_thread(run.take, at, data)
 
     async def launch(self, run_id: str, specs: list[bytes], payload: bytes = b"", program: str = "") -> dict[str, str]:
@@ -250,14 +248,14 @@ class Host(WorkerPlugin):
         """
         self._refuse_if_leaving()
         if (run := self._runs.get(run_id)) is None:
-            raise Unavailable(_GIVEN_UP)
+            raise Unavailable(GIVEN_UP)
         path = Path(program) if program else run.directory / "payload"
         try:
             private_files.make_dir(run.directory)
             if payload:
                 await asyncio.to_thread(private_files.write_file, path, payload)
             if self._runs.get(run_id) is not run:
-                raise Unavailable(_GIVEN_UP)
+                raise Unavailable(GIVEN_UP)
             shared = private_files.own_dir(run.shared)
             gpus = read_gpus()
             for data in specs:
@@ -449,6 +447,9 @@ class Host(WorkerPlugin):
 
     # -- reports to the controller ------------------------------------------------------------------------------
 
+    def _tell(self) -> None:
+        self._report.tell()
+
     def _tell_event(self, run_id: str, data: bytes) -> None:
         self._send({"op": "dtf_event", "run_id": run_id, "data": data})
 
@@ -463,66 +464,3 @@ class Host(WorkerPlugin):
             return
         with contextlib.suppress(Exception):  # the stream is closed: this worker is shutting down
             self._worker.batched_stream.send({**message, "op": scoped(message["op"], self._scope)})
-
-    def _tell(self, seconds: float = 0.0) -> None:
-        """Send this host's state to the controller: its info, load, warnings and live tasks.
-
-        If ``seconds`` (the time since the last reading) is not 0, the machine's figures are read and sent as well.
-        """
-        if seconds:
-            self._load.read(seconds, [task for run in self._runs.values() for task in run.alive])
-        cpu, memory_bytes = self._load.cores, self._load.memory_bytes
-        gpus = self._sensors.completed(read_gpus())
-        if seconds:
-            self._sensors.begin([gpu.id for gpu in gpus])  # takes a while, so the result is sent with the next figures
-        figures = self._figures.read(seconds, cpu, memory_bytes, gpus) if seconds else {}
-        limit = self._worker.memory_manager.memory_limit
-        info = HostInfo(
-            name=host_name(self._worker.name),
-            address=self._worker.address,
-            machine=paths.machine_name(),
-            threads=self._worker.state.nthreads,
-            memory_bytes=int(limit or psutil.virtual_memory().total),
-            cpu=cpu,
-            memory_used_bytes=memory_bytes,
-            gpus=gpus,
-            warm=self._warm.is_ready,
-            slots=int(self._worker.state.total_resources.get(SLOTS, 0)),
-            unguarded=self._warm.unguarded,
-        )
-        tasks = [task for run in self._runs.values() for task in run.alive]
-        now = asyncio.get_running_loop().time()
-        self._send(
-            {
-                "op": "dtf_host",
-                "info": to_plain(info),
-                "speech": to_plain(protocol.ours()),
-                "versions": self._versions,
-                "process": self._identity,
-                "warnings": self._warm.warnings,
-                "leaving": self._notice.why,
-                "findings": to_plain(worse(self._checks.findings())),
-                "alive": [task.spec.id for task in tasks],
-                "quiet": to_plain([quiet for task in tasks if (quiet := task.quiet(now)) is not None]),
-                "paces": to_plain([pace for task in tasks if (pace := task.pace) is not None]),
-                "figures": figures,
-                "time": time.time(),
-            }
-        )
-
-    async def _sample(self) -> None:
-        """Read the load of the host and its tasks periodically, because CPU usage can only be measured over an
-        interval.
-        """
-        loop = asyncio.get_running_loop()
-        before = loop.time()
-        while True:
-            await asyncio.sleep(SAMPLE_INTERVAL_S)
-            now = loop.time()
-            try:
-                await self._checks.look()
-                now = loop.time()
-                self._tell(now - before)
-            except Exception:  # the next report still shows that this host is alive
-                logger.exception("The load of this host could not be read")
-            before = now

@@ -16,6 +16,7 @@ from ..machine import shared_directory
 from ..machine.shared_directory import SharedDirectory
 from .host_task import HostTask
 
+GIVEN_UP = "The run was abandoned before its tasks were started"
 ADVICE = "set TMPDIR before the cluster is started"
 
 
@@ -33,6 +34,7 @@ class HostRun:
         self._before = before
         self._ports: dict[str, socket.socket] = {}
         self._received: SharedDirectory | None = None
+        self._is_over = False
 
     @property
     def alive(self) -> list[HostTask]:
@@ -58,15 +60,23 @@ class HostRun:
             The directory of the program, and the secret with which other hosts can verify that they can access it.
 
         Raises:
-            Unavailable: If the chunk cannot be written.
+            Unavailable: If the chunk cannot be written, or the run has been cleaned up, even in the meantime.
         """
+        if self._is_over:
+            raise Unavailable(GIVEN_UP)
         try:
             if self._received is None:
                 self._received = SharedDirectory(private_files.make_dir(self.directory))
                 os.close(shared_directory.create(self._received.directory))
             _append(self._received.program, at, data)
         except OSError as error:
-            raise Unavailable(refusal(self.directory, "The program", error, advice=ADVICE)) from None
+            why = GIVEN_UP if self._is_over else refusal(self.directory, "The program", error, advice=ADVICE)
+            raise Unavailable(why) from None
+        finally:
+            if self._is_over:
+                self._remove_program()
+        if self._is_over:
+            raise Unavailable(GIVEN_UP)
         return str(self._received.directory), self._received.word
 
     def give_back_ports(self) -> None:
@@ -81,7 +91,19 @@ class HostRun:
         self.give_back_ports()
         if self._before is not None:
             self._before.clear_up()
+        self._is_over = True
         shutil.rmtree(self.directory, ignore_errors=True)
+        self._remove_shared()
+
+    def _remove_program(self) -> None:
+        """Remove what ``take`` has created in its thread after ``clear_up``, but nothing of a newer run here."""
+        if self._received is not None:
+            self._received.remove()
+        with contextlib.suppress(OSError):  # it is not empty
+            self.directory.rmdir()
+        self._remove_shared()
+
+    def _remove_shared(self) -> None:
         if not any(self.directory.parent.glob(f"{self.shared.name}-*")):
             shutil.rmtree(self.shared, ignore_errors=True)
 

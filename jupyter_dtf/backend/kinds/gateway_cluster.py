@@ -26,6 +26,8 @@ from .remote_scheduler import ElsewhereCluster
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
+AGAIN_S = 1.0
+"""The delay in seconds before a lost connection to the scheduler is reopened."""
 STOPPED_S = 6.0
 """How long to wait for the gateway to stop a cluster."""
 _ENDS = (ClusterStatus.STOPPED, ClusterStatus.FAILED)
@@ -101,10 +103,24 @@ class GatewayHosts(ElsewhereCluster):
                 self._most = int(capped[1]) if capped else -1
             except DtfError as error:
                 self._refusal, self._most = str(error), len(self._joined)
+            except Exception as error:
+                logger.exception("The cluster %s could not be scaled", self._name)
+                self._refusal, self._most = f"{type(error).__name__}: {error}", len(self._joined)
             self._changed()
 
     async def _follow(self) -> None:
-        """Track the workers that have joined, until the connection to the scheduler is lost."""
+        """Track the workers that have joined. A lost connection, which a proxy may close, is reopened until closed."""
+        while True:
+            try:
+                await self._follow_once()
+            except OSError as error:
+                logger.info("The workers of %s cannot be followed at the moment: %s", self._name, error)
+            except Exception:
+                logger.exception("The workers of %s could not be followed", self._name)
+            await asyncio.sleep(AGAIN_S)
+
+    async def _follow_once(self) -> None:
+        """Track the workers that have joined, until the connection to the scheduler is lost (OSError)."""
         comm = await connect(self.scheduler_address, **self.security.get_connection_args("client"))
         try:
             await comm.write({"op": "subscribe_worker_status"})
@@ -116,8 +132,6 @@ class GatewayHosts(ElsewhereCluster):
                         self._joined |= set(message["workers"])
                     elif operation == "remove":
                         self._joined.discard(message)
-        except OSError:
-            pass
         finally:
             comm.abort()
 

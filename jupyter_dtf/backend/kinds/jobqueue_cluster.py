@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -30,6 +31,8 @@ from . import jobqueue_jobs
 from .base import ENDED
 from .dask_http import SilentScheduler
 from .node_settings import node_settings
+
+logger = logging.getLogger(__name__)
 
 WORKER = "jupyter_dtf.backend.kinds.job_worker"
 LOOK_S = 3.0
@@ -97,24 +100,43 @@ class WatchedJob(ProcessInterface):
 
     async def _look(self) -> None:
         self._at("queueing")
-        question = jobqueue_jobs.QUESTIONS[self._system]
         while True:
-            status, said = await _ask([*question.command, str(self.job_id)])
-            match question.read(status, said):
-                case jobqueue_jobs.GONE:
-                    words = await asyncio.to_thread(self._last_words)
-                    self._end(f"Job {self.job_id} has ended{f': {words}' if words else ' without any output'}")
+            try:
+                if await self._has_ended():
                     return
-                case jobqueue_jobs.RUNS:
-                    self._at("starting Python")
+            except OSError as error:  # try again later
+                logger.warning("The state of job %s could not be requested: %s", self.job_id, error)
+            except Exception:
+                logger.exception("The state of job %s could not be read", self.job_id)
             await asyncio.sleep(LOOK_S)
 
+    async def _has_ended(self) -> bool:
+        """Query the batch system once, and report the job's progress. Returns whether the job has ended."""
+        question = jobqueue_jobs.QUESTIONS[self._system]
+        status, said = await _ask([*question.command, str(self.job_id)])
+        match question.read(status, said):
+            case jobqueue_jobs.GONE:
+                words = await asyncio.to_thread(self._last_words)
+                self._end(f"Job {self.job_id} has ended{f': {words}' if words else ' without any output'}")
+                return True
+            case jobqueue_jobs.RUNS:
+                self._at("starting Python")
+        return False
+
     def _last_words(self) -> str:
-        """Return the end of the job's output, which contains the batch system's own message."""
+        """Return the end of the job's output, which contains the batch system's own message.
+
+        Files that have been removed in the meantime are left out.
+        """
         mine = re.compile(rf"(?<!\d){re.escape(str(self.job_id))}(?!\d)")
-        written = sorted(Path(self.log_directory or "").iterdir(), key=lambda path: path.stat().st_mtime)
-        mine_alone = [path for path in written if mine.search(path.name) and path.suffix != ".log"]
-        return _last("\n".join(path.read_text(errors="replace")[-_WORDS * 4 :] for path in mine_alone))
+        written: list[tuple[float, str]] = []
+        with contextlib.suppress(OSError):
+            for path in Path(self.log_directory or "").iterdir():
+                if mine.search(path.name) and path.suffix != ".log":
+                    with contextlib.suppress(OSError):
+                        text = path.read_text(errors="replace")[-_WORDS * 4 :]
+                        written.append((path.stat().st_mtime, text))
+        return _last("\n".join(text for _, text in sorted(written, key=lambda each: each[0])))
 
     def _at(self, step: str) -> None:
         self.step = step

@@ -79,11 +79,16 @@ class KubernetesCluster(ElsewhereCluster):
             self._scaled.clear()
             try:
                 await self._scale(len(self.worker_spec))
+                continue
             except DtfError as error:
+                problem = str(error)
                 logger.warning("The cluster %s could not be scaled: %s", self._name, error)
-                self._tell([ComingHost(name=self._workers, step="waiting", problem=str(error))])
-                await asyncio.sleep(LOOK_S)
-                self._scaled.set()
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+                logger.exception("The cluster %s could not be scaled", self._name)
+            self._tell([ComingHost(name=self._workers, step="waiting", problem=problem)])
+            await asyncio.sleep(LOOK_S)
+            self._scaled.set()
 
     async def _scale(self, count: int) -> None:
         """Set the number of workers. The pods to remove are chosen here, because the operator would have to query the

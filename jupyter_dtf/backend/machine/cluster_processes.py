@@ -32,14 +32,20 @@ def environment(token: str, *, warm: bool = False) -> dict[str, str]:
     return children.environment({VARIABLE: token + _WARM if warm else token})
 
 
-def members(token: str, *, warm_only: bool = False, but: Collection[int] = ()) -> Iterator[int]:
+def members(
+    token: str, *, warm_only: bool = False, but: Collection[int] = (), variable: str = VARIABLE
+) -> Iterator[int]:
     """Yield the ids of a family's processes on this machine, except this one and those in ``but``.
 
-    ``warm_only`` restricts them to the warm process and its descendants.
+    Args:
+        token: The value of the environment variable.
+        warm_only: Whether to yield only the warm process and its descendants.
+        but: The ids of processes to leave out.
+        variable: The environment variable by which the family is identified.
     """
-    wanted = {f"{VARIABLE}={token}{_WARM}".encode()}
+    wanted = {f"{variable}={token}{_WARM}".encode()}
     if not warm_only:
-        wanted.add(f"{VARIABLE}={token}".encode())
+        wanted.add(f"{variable}={token}".encode())
     me, user = os.getpid(), os.getuid()
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):
@@ -79,27 +85,34 @@ def all_members() -> dict[str, list[int]]:
     return found
 
 
-def end(token: str, *, warm_only: bool = False, but: Collection[int] = (), wait_s: float = 5.0) -> list[int]:
+def end(
+    token: str,
+    *,
+    warm_only: bool = False,
+    but: Collection[int] = (),
+    wait_s: float = 5.0,
+    variable: str = VARIABLE,
+) -> list[int]:
     """Kill a family's processes on this machine immediately, even stopped ones.
 
     Returns the ids of the processes that are still running after ``wait_s`` seconds. The other arguments are those of
     ``members``.
     """
     deadline = time.monotonic() + wait_s
-    while found := list(members(token, warm_only=warm_only, but=but)):  # a process may have forked in the meantime
+    while found := list(members(token, warm_only=warm_only, but=but, variable=variable)):  # one may have forked
         for pid in found:
-            _kill(pid, token)
+            _kill(pid, token, variable)
         if time.monotonic() > deadline:
             return found
         time.sleep(_LOOK_AGAIN_S)
     return []
 
 
-def _kill(pid: int, token: str) -> None:
+def _kill(pid: int, token: str, variable: str) -> None:
     with contextlib.suppress(OSError):
         handle = processes.Handle(pid)
         try:
-            wanted = {f"{VARIABLE}={token}".encode(), f"{VARIABLE}={token}{_WARM}".encode()}
+            wanted = {f"{variable}={token}".encode(), f"{variable}={token}{_WARM}".encode()}
             if _is_one(pid, os.getuid(), wanted):  # checked again: with the handle, the id cannot be reused
                 handle.kill()
         finally:

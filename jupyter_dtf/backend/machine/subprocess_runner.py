@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from ...errors import DtfError, InvalidInput, Unavailable
 from ...schema.api import ErrorInfo
 from ...schema.base import decode_json, encode_json
 from ...schema.subprocess_job import GROUP, REFUSED
-from . import children
+from . import children, cluster_processes
 
 T = TypeVar("T")
 
@@ -27,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 END_GRACE_S = 3.0
 """The time between SIGTERM and SIGKILL in seconds."""
+VARIABLE = "JUPYTER_DTF_JOB"
+"""The environment variable that identifies the processes of one job, because a process id may be reused."""
 _MOST_SAID = 10_000
 _WAYS_OUT: dict[int, str] = {
     signal.SIGXCPU: "It exceeded its CPU time limit",
@@ -51,6 +54,7 @@ async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
         DtfError: Whatever the job itself raised.
     """
     module = entry_points.point(GROUP, job).value
+    token = secrets.token_hex(8)
     process = await asyncio.create_subprocess_exec(
         *children.command(module, *words),
         stdin=asyncio.subprocess.PIPE,
@@ -58,13 +62,17 @@ async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
         env=children.environment(
-            {"TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"), "CUDA_VISIBLE_DEVICES": "-1"}
+            {
+                "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
+                "CUDA_VISIBLE_DEVICES": "-1",
+                VARIABLE: token,
+            }
         ),
     )
     try:
         out, err = await process.communicate(encode_json(argument))
     finally:
-        await _end(process)
+        await _end(process, token)
     if process.returncode == 0:
         return decode_json(out, answer)
     if process.returncode == REFUSED:
@@ -86,13 +94,12 @@ def _last_words(module: str, status: int, said: str) -> str:
     return f"{what} It exited with status {status}{f': {lines[-1]:.500}' if lines else ' without output'}"
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Terminate the process, if it is still running, and kill the rest of its group."""
+async def _end(process: asyncio.subprocess.Process, token: str) -> None:
+    """Terminate the process, if it is still running, and kill what is left of everything that it has started."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
+            process.terminate()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(process.wait(), END_GRACE_S)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    await asyncio.to_thread(cluster_processes.end, token, variable=VARIABLE)
     await process.wait()

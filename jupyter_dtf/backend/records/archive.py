@@ -176,23 +176,25 @@ class Archive:
         ``logs`` has the events of these runs that still exist, including those in the store, keyed by run; ``runs`` has
         the runs' descriptors.
         """
-        self._batch.seal()
 
-        def work() -> None:
+        def work(waiting: set[str], events: list[Event], infos: list[bytes | RunInfo]) -> None:
             store = Store(path)
             try:
                 # The waiting events include media that ``logs`` may have dropped; events in the store are not replaced.
-                store.write((), [event for event in self._batch.events if event[0] not in logs or _is_media(event[2])])
+                store.write((), [event for event in events if event[0] not in logs or _is_media(event[2])])
                 for run_id, log in logs.items():
                     store.write((), ((run_id, seq, data) for seq, data in enumerate(log)))
-                store.write([*map(RunInfo.of, runs), *self._batch.infos.values()], ())
-                for run_id in self.waiting:
+                store.write([*map(RunInfo.of, runs), *infos], ())
+                for run_id in waiting:
                     with contextlib.suppress(Conflict):  # its first events are not available
                         summarize(store, run_id)
             finally:
                 store.close()
 
-        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        async with self._writing:  # a batch that is being written is back if that fails
+            self._batch.seal()
+            copies = self.waiting, list(self._batch.events), list(self._batch.infos.values())
+            await asyncio.get_running_loop().run_in_executor(self._thread, work, *copies)
 
     async def open(self) -> None:
         """Try to open the store now, so that ``error`` is set immediately if opening fails."""

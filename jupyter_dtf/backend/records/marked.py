@@ -48,11 +48,11 @@ class Marked:
 
     def change(self, run_id: str, patch: RunPatch) -> None:
         """Change a run's marks. Raises Unavailable if they cannot be written."""
-        if self._store is not None:
-            changed = self._store.mark(run_id, lambda marks: patch.applied(marks, time.time()))
-        else:
-            changed = patch.applied(self._marks.get(run_id, RunMarks()), time.time())
-        with self._lock:
+        with self._lock:  # otherwise, newer marks that are read in the meantime would be replaced with these
+            if self._store is not None:
+                changed = self._store.mark(run_id, lambda marks: patch.applied(marks, time.time()))
+            else:
+                changed = patch.applied(self._marks.get(run_id, RunMarks()), time.time())
             self._marks = {**self._marks, run_id: changed}
 
     def forget(self, run_id: str) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import struct
 import time
 from collections import deque
 from pathlib import Path
 from typing import NamedTuple
+
+from .run_directory import remove_part
 
 DIRECTORY = "task-output"
 STREAMS = ("stdout", "stderr")
@@ -66,9 +67,7 @@ def source_of(index: Path) -> tuple[str, str]:
 
 def remove_output(run_dir: Path) -> None:
     """Delete a run's output, and the run's directory if it is then empty."""
-    shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        run_dir.rmdir()
+    remove_part(run_dir, DIRECTORY)
 
 
 class Clock:

@@ -12,7 +12,6 @@ import errno
 import logging
 import mmap
 import os
-import shutil
 from pathlib import Path
 
 from ...errors import InvalidInput, NotFound
@@ -20,6 +19,7 @@ from ...schema import private_files
 from ...schema.base import PeerStruct, decode_json, encode_json, without_defaults
 from ...schema.payload import Packed
 from ...schema.run import RunInfo, RunRequest
+from .run_directory import remove_part
 
 DIRECTORY = "submitted"
 MOST_BYTES = 256 << 20
@@ -131,9 +131,7 @@ def forget_if_useless(info: RunInfo) -> None:
 
 def remove(run_dir: Path) -> None:
     """Delete a run's submission, and the run's directory if it is then empty."""
-    shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        run_dir.rmdir()
+    remove_part(run_dir, DIRECTORY)
 
 
 def _check_room(directory: Path, size: int) -> None:

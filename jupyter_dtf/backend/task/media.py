@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InvalidInput
+from ...schema.arguments import check_integer
 from ...schema.events import Cell, Histogram, MediaEvent, Picture, ReportedTable, ReportedText, media_bytes
 from ...schema.media import (
     ALL_BYTES,
@@ -105,8 +106,7 @@ def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> His
     """Return a histogram of ``values``, an array or tensor of any shape, with ``bins`` bins of equal width. Raises
     InvalidInput if an argument is not valid.
     """
-    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
-        raise InvalidInput(f"`bins` must be a whole number from 1 to {MOST_BINS}, got {bins!r:.100}", field="bins")
+    bins = check_integer(bins, "bins", 1, MOST_BINS)
     try:
         array = np.asarray(values, np.float64).ravel()
     except (TypeError, ValueError):

@@ -19,7 +19,7 @@ from ...schema.checkup import Checkup
 from ...schema.cluster_request import ClusterRequest
 from ...schema.machines import MachineSeries
 from ...schema.payload import Packed
-from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState
+from ...schema.run import RunDescriptor, RunInfo, RunRequest, check_running
 from ...schema.search_trial import SearchRequest
 from ...schema.trace import check_count
 from ..kinds import registry
@@ -346,8 +346,7 @@ class Fleet:
         """
         check_count(steps)
         info = self.hub.info(run_id)
-        if info.state is not RunState.RUNNING:
-            raise Conflict(f"A run must be running to be profiled, but {run_id} is {info.state.value}")
+        check_running(info, "profiled")
         return int(await self._ask(info.cluster, "profile_run", run_id=run_id, steps=steps))
 
     async def _ask_for_run(self, run_id: str, op: str, done: str) -> None:

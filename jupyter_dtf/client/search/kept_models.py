@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...backend.task.trial_model import find_model, own_file, read_model
 from ...errors import InvalidInput, NotFound
+from ...schema.arguments import check_integer
 from .optuna_here import optuna
 from .trials import HOW_KEPT, MODEL, Trial
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 def check_keep_models(keep_models: Any, objectives: int) -> None:
     """Raise InvalidInput for an invalid count, or if models are to be kept although there are several objectives."""
-    if isinstance(keep_models, bool) or not isinstance(keep_models, int) or keep_models < 0:
-        raise InvalidInput(f"`keep_models` must be an integer >= 0, got {keep_models!r:.100}", field="keep_models")
+    check_integer(keep_models, "keep_models", 0)
     if keep_models and objectives > 1:
         raise InvalidInput(
             f"`keep_models` must be 0 with several objectives, got {keep_models} with {objectives} objectives",

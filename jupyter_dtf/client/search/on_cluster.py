@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import InvalidInput
-from ...schema.arguments import is_integer, is_number, plain
+from ...schema.arguments import check_integer, is_number, plain
 from ...schema.context import Context
 from ...schema.restart import Restart
 from ...schema.run_options import RunOptions
@@ -178,8 +178,8 @@ class Searching:
 
 
 def _check_limits(trials: Any, timeout: Any, sampler: Any) -> None:
-    if trials is not None and (not is_integer(trials) or trials < 1):
-        raise InvalidInput(f"`trials` must be an integer >= 1, got {trials!r:.100}", field="trials")
+    if trials is not None:
+        check_integer(trials, "trials", 1)
     if timeout is not None and (not is_number(timeout) or not 0 < timeout < float("inf")):
         raise InvalidInput(f"`timeout` must be a number of seconds > 0, got {timeout!r:.100}", field="timeout")
     if trials is None and timeout is None and sampler != GRID:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
-from ...schema.arguments import plain
+from ...schema.arguments import check_integer, is_number, plain
 from .optuna_here import optuna
 from .trials import AGAIN, GENERATION, MEMBER, PARENT
 
@@ -55,12 +55,10 @@ class PopulationBased:
     def __post_init__(self) -> None:
         for name in ("population", "quantile", "resample", "factors"):
             object.__setattr__(self, name, plain(getattr(self, name)))
-        count = self.population
-        if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-            raise InvalidInput(f"`population` must be an integer >= 2, got {count!r:.100}", field="population")
+        check_integer(self.population, "population", 2)
         for name, most in (("quantile", 0.5), ("resample", 1.0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
+            if not is_number(value) or not 0 <= value <= most:
                 raise InvalidInput(f"`{name}` must be a number from 0 to {most}, got {value!r:.100}", field=name)
         if self.quantile == 0:
             raise InvalidInput("`quantile` must be > 0, got 0", field="quantile")
@@ -70,7 +68,7 @@ class PopulationBased:
 
 
 def _is_factor(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+    return is_number(value) and 0 < value < math.inf
 
 
 def as_population(sampler: Any, *, pruner: Any, objectives: int, trials: int | None) -> PopulationBased | None:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InvalidInput, NotFound, RunFailed
-from ...schema.arguments import check_seconds, plain
+from ...errors import NotFound, RunFailed
+from ...schema.arguments import check_integer, check_seconds
 from ...schema.sizes import number as shown_number
 from .. import display_hooks
 from . import listing
@@ -188,9 +188,7 @@ class Search:
         """
         if len(self._metrics) > 1:
             raise NotFound(f"With {len(self._metrics)} objectives there are no best trials for an ensemble")
-        count = self.keeps_models if k is None else plain(k)
-        if isinstance(count, bool) or not isinstance(count, int) or (k is not None and count < 1):
-            raise InvalidInput(f"`k` must be an integer >= 1, got {k!r:.100}", field="k")
+        count = self.keeps_models if k is None else check_integer(k, "k", 1)
         ranked = self._ranked(self._all())
         if len(ranked) < count and k is not None:
             raise NotFound(f"An ensemble of {k} needs {k} complete trials; {self.name} has {len(ranked)}")

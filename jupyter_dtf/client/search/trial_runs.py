@@ -16,7 +16,7 @@ import msgspec
 
 from ...backend.planning.trial_places import place_jobs
 from ...errors import ClusterLost, Conflict, DtfError, InvalidInput
-from ...schema.arguments import is_integer, is_number, plain
+from ...schema.arguments import check_integer, is_number, plain
 from ...schema.run import MOST_SHARES, RunInfo, RunState, TaskState
 from ...schema.run_options import RunOptions
 from ...schema.search_trial import TrialInfo
@@ -48,11 +48,7 @@ class Places:
     @classmethod
     def of(cls, devices: float | None, tasks: int) -> Places:
         """Divide ``devices_per_trial`` slots among ``tasks_per_trial`` tasks. Raises InvalidInput."""
-        if not is_integer(tasks) or tasks < 1:
-            raise InvalidInput(
-                f"`tasks_per_trial` must be an integer >= 1, got {tasks!r:.100}", field="tasks_per_trial"
-            )
-        tasks = int(tasks)
+        tasks = check_integer(tasks, "tasks_per_trial", 1)
         devices = tasks if devices is None else plain(devices)
         each = devices / tasks if is_number(devices) and 0 < devices < math.inf else 0.0
         shares = 1 / each if 0 < each < 1 else 1.0

@@ -11,6 +11,7 @@ from ...client.cluster import Cluster
 from ...client.lookup import clusters
 from ...client.session import session
 from ...errors import InvalidInput
+from ...schema.arguments import check_integer
 from .node_program import MASTERS
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ def executors(num_executors: int, num_ps: int, master_node: str | None, eval_nod
     Raises InvalidInput if no node is left for training, or if ``master_node`` is neither chief nor master.
     """
     for name, value, least in (("num_executors", num_executors, 1), ("num_ps", num_ps, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r:.100}", field=name)
+        check_integer(value, name, least)
     if master_node and master_node not in MASTERS:
         raise InvalidInput(
             f"`master_node` must be {' or '.join(MASTERS)}, got {master_node!r:.100}", field="master_node"

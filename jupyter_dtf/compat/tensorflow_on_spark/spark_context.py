@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...client.cluster import Cluster
 from ...errors import Conflict, InvalidInput
+from ...schema.arguments import check_integer
 from . import nodes, part_files
 from .rdd import RDD
 
@@ -109,9 +110,7 @@ class SparkContext:
         from dask import delayed
 
         items = list(c)
-        count = self.defaultParallelism if numSlices is None else numSlices
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InvalidInput(f"`numSlices` must be an integer >= 1, got {numSlices!r:.100}")
+        count = check_integer(self.defaultParallelism if numSlices is None else numSlices, "numSlices", 1)
         bounds = [len(items) * number // count for number in range(count + 1)]
         # With traverse=True, Dask would search every value of every item for its own objects, which takes minutes.
         return self._rdd([delayed(items[begin:end], traverse=False) for begin, end in itertools.pairwise(bounds)])

@@ -17,6 +17,7 @@ from ...client.session import session
 from ...client.tensorboard_process import TensorBoard
 from ...client.waiting import show_until_sent
 from ...errors import Conflict, InvalidInput, RunFailed, Unavailable
+from ...schema.arguments import check_integer
 from ...schema.run import RunInfo, RunState, TaskState
 from . import feed_words as words
 from . import node_feeding, nodes
@@ -104,8 +105,7 @@ class TFCluster:
             InvalidInput: For invalid arguments.
         """
         self._check_feed(dataRDD, qname, feed_timeout)
-        if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
-            raise InvalidInput(f"`num_epochs` must be an integer >= 0, got {num_epochs!r:.100}")
+        num_epochs = check_integer(num_epochs, "num_epochs", 0)
         if self._has_ended():
             logger.info("The run has ended and accepts no more data. All data is dropped")
             return

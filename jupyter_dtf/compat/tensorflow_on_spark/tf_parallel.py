@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import InvalidInput, Unavailable
+from ...schema.arguments import check_integer
 from . import nodes
 from .node_program import NodePlan
 from .node_program import run as node_program
@@ -29,8 +30,7 @@ def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors:
         Unavailable: If there are too few tasks.
         InvalidInput: For invalid arguments.
     """
-    if isinstance(num_executors, bool) or not isinstance(num_executors, int) or num_executors < 1:
-        raise InvalidInput(f"`num_executors` must be an integer >= 1, got {num_executors!r:.100}")
+    num_executors = check_integer(num_executors, "num_executors", 1)
     if not callable(map_fn):
         raise InvalidInput(f"`map_fn` must be a function map_fn(args, ctx), got {map_fn!r:.200}", field="map_fn")
     cluster = nodes.cluster_of(sc)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 
 from jupyter_dtf.backend.records.hub import Hub
+from jupyter_dtf.backend.records.run_record import RunRecord
+from jupyter_dtf.backend.records.shared_plots import Plot
+from jupyter_dtf.errors import NotFound, Unavailable
 from jupyter_dtf.handlers import feed as feed_module
 from jupyter_dtf.handlers.feed import EVENTS_PER_MESSAGE, FIGURES_S, MAX_SUBSCRIPTIONS, ROUND_S, Feed
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState
 from jupyter_dtf.schema.events import Logged, TaskChanged, encode_event
-from jupyter_dtf.schema.run import RunState, TaskState
+from jupyter_dtf.schema.run import RunInfo, RunState, TaskState
 
 from ..backend.records.run_events import T0, encoded, points, run_info, short_run
 from ..patience import left_s
@@ -306,3 +310,100 @@ async def test_only_the_series_that_are_wanted_are_told(fleet: MemoryFleet) -> N
         assert client.lines["norm", "worker:0"] == ([0, 1], [0, 2])
         frames = [frame for m in client.seen if m["type"] == "series" for frame in m["frames"]]
         assert [frame["metric"] for frame in frames] == ["norm"]  # the points of the loss have already been sent
+
+
+class BusyHub(Hub):
+    """A hub that raises ``error`` when runs are read, as with a store that is busy."""
+
+    error: Exception | None = None
+
+    def record(self, run_id: str) -> RunRecord:
+        self._check()
+        return super().record(run_id)
+
+    def info(self, run_id: str) -> RunInfo:
+        self._check()
+        return super().info(run_id)
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> BusyHub:
+    monkeypatch.setattr(feed_module, "AGAIN_S", 0.0)
+    return BusyHub()
+
+
+async def test_a_subscription_outlives_a_busy_store(busy: BusyHub) -> None:
+    feed(busy, events=slice(0, 6))
+    async with client_of(MemoryFleet(busy)) as client:
+        await client.next("runs")
+        busy.error = Unavailable("The store is busy")
+        client.send(type="subscribe", run="r1")
+        assert await client.next("error") == {"type": "error", "message": "The store is busy", "run": "r1"}
+        busy.error = None
+        await client.next("series")
+        assert client.lines["loss", "worker:1"] == ([0, 1, 2], [4, 3, 2])
+        assert sum(m["type"] == "error" for m in client.seen) == 1
+
+
+async def test_summaries_outlive_a_busy_store(busy: BusyHub) -> None:
+    readers: set[int] = set()
+
+    def info(run_id: str) -> RunInfo:
+        readers.add(threading.get_ident())
+        if busy.error is not None:
+            loop.call_soon_threadsafe(refused.set)
+        return BusyHub.info(busy, run_id)
+
+    loop, refused = asyncio.get_running_loop(), asyncio.Event()
+    busy.info = info  # type: ignore[method-assign]
+    async with client_of(MemoryFleet(busy)) as client:
+        await client.next("runs")
+        feed(busy)
+        busy.error = Unavailable("The store is busy")
+        await asyncio.wait_for(refused.wait(), left_s())
+        busy.error = None
+        (run,) = (await client.next("runs"))["runs"]
+        assert run["state"] == "succeeded"
+    assert threading.get_ident() not in readers  # the store may block
+
+
+async def test_a_refusal_does_not_end_a_newer_subscription(fleet: MemoryFleet) -> None:
+    loop, reading, may_refuse = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def record(run_id: str) -> RunRecord:
+        del fleet.hub.record  # only the first time
+        loop.call_soon_threadsafe(reading.set)
+        may_refuse.wait(left_s())
+        raise NotFound("not yet")
+
+    feed(fleet.hub)
+    fleet.hub.record = record  # type: ignore[method-assign]
+    async with client_of(fleet) as client:
+        client.send(type="subscribe", run="r1")
+        await asyncio.wait_for(reading.wait(), left_s())
+        client.send(type="subscribe", run="r1")
+        may_refuse.set()
+        await client.next("series")
+        assert not any(m["type"] == "error" for m in client.seen)
+
+
+async def test_no_series_is_left_out_if_another_cannot_be_read(busy: BusyHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = [Unavailable("The store is busy")]
+
+    class BusyPlot(Plot):
+        def since(self, version: int) -> tuple[int, list[bytes], bool]:
+            if self._metric == "norm" and refusals:
+                raise refusals.pop()
+            return super().since(version)
+
+    monkeypatch.setattr("jupyter_dtf.backend.records.shared_plots.Plot", BusyPlot)
+    busy.add_run(run_info())
+    busy.apply("r1", 0, encode_event(points("worker:0", 0, [{"loss": 1.0, "norm": 2.0}])))
+    async with client_of(MemoryFleet(busy)) as client:
+        client.send(type="subscribe", run="r1", metrics=["loss", "norm"])
+        await client.next("series")
+        assert client.lines == {("loss", "worker:0"): ([0], [1]), ("norm", "worker:0"): ([0], [2])}

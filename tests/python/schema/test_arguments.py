@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jupyter_dtf.errors import InvalidInput
-from jupyter_dtf.schema.arguments import check_addresses, check_path, check_seconds, plain
+from jupyter_dtf.schema.arguments import check_addresses, check_integer, check_path, check_seconds, plain
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,25 @@ def test_times() -> None:
     assert check_seconds(None, "timeout_s") is check_seconds(math.inf, "timeout_s") is None
     assert check_seconds(np.float32(0.5), "timeout_s") == 0.5
     assert check_seconds(-1, "timeout_s") == 0
+
+
+@pytest.mark.parametrize("given", [1, 3, np.int64(2), np.uint8(1)])
+def test_integers(given: Any) -> None:
+    checked = check_integer(given, "x", 1, 3)
+    assert (type(checked), checked) == (int, given)
+
+
+@pytest.mark.parametrize(
+    ("given", "range_", "words"),
+    [
+        (0, (1,), "`n` must be an integer >= 1, or None, got 0"),
+        (4, (1, 3), "`n` must be an integer from 1 to 3, or None, got 4"),
+        (True, (0,), "`n` must be an integer >= 0, or None, got True"),
+        (2.0, (0,), "`n` must be an integer >= 0, or None, got 2.0"),
+        ("2", (0,), "`n` must be an integer >= 0, or None, got '2'"),
+    ],
+)
+def test_what_is_no_integer_in_the_range(given: Any, range_: tuple[int, ...], words: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_integer(given, "where.n", *range_, note=", or None")
+    assert (str(refused.value), refused.value.field) == (words, "where.n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.kinds import jobqueue_jobs, registry
+from jupyter_dtf.backend.kinds import jobqueue_cluster, jobqueue_jobs, registry
 from jupyter_dtf.backend.machine import paths
 from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import InvalidInput
@@ -232,3 +233,51 @@ assert not failed, failed
 assert signal.getsignal(signal.SIGINT) is before
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+async def test_a_job_is_asked_after_until_its_end_whatever_goes_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Exception | tuple[int, str]] = [
+        OSError("Cannot allocate memory"),
+        RuntimeError("unforeseen"),
+        (0, "RUNNING"),
+        (1, "slurm_load_jobs error: Invalid job id specified"),
+    ]
+
+    async def ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(jobqueue_cluster, "_ask", ask)
+    monkeypatch.setattr(jobqueue_cluster, "LOOK_S", 0.0)
+    (tmp_path / "slurm-7.err").symlink_to(tmp_path / "removed")  # listed, but it cannot be read
+    (tmp_path / "slurm-7.out").write_text("Killed")
+    steps: list[str] = []
+    has_ended = asyncio.Event()
+
+    def watch(job: jobqueue_cluster.WatchedJob) -> None:
+        steps.append(job.step)
+        if job.problem:
+            has_ended.set()
+
+    job = jobqueue_cluster.job_class("slurm")(
+        "tls://127.0.0.1:1",
+        "slurm-0",
+        system="slurm",
+        watch=watch,
+        protocol="tls://",
+        cores=1,
+        memory="1 GiB",
+        log_directory=str(tmp_path),
+    )
+    job.job_id = "7"
+    job.look()
+    try:
+        await asyncio.wait_for(has_ended.wait(), patience.left_s())
+        assert steps == ["queueing", "starting Python", "ended"]
+        assert job.problem == "Job 7 has ended: Killed"
+    finally:
+        job.joined()

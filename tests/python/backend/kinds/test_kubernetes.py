@@ -22,6 +22,7 @@ from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import DtfError
 from jupyter_dtf.schema.cluster_request import ClusterRequest
+from jupyter_dtf.schema.machines import ComingHost
 from jupyter_dtf.testing.kinds import KindContract
 from tests.python import patience
 from tests.python.backend.kinds.kubernetes_standin.api import Standin
@@ -278,3 +279,35 @@ def test_what_kubernetes_says_of_a_pod(
 
 def test_its_kind_is_found() -> None:
     assert registry.find_kind("kubernetes").title == "Kubernetes"
+
+
+async def test_a_cluster_is_scaled_again_after_an_unforeseen_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    scaled = asyncio.Event()
+    errors = [KeyError("metadata")]
+
+    class Api:
+        async def list(self, *what: Any, **more: Any) -> list[Any]:
+            return []
+
+        async def delete(self, *what: Any) -> None:
+            pass
+
+        async def patch(self, *what: Any) -> None:
+            if errors:
+                raise errors.pop()
+            scaled.set()
+
+    class Way:
+        async def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(kubernetes_cluster, "LOOK_S", 0.0)
+    cluster = kubernetes_cluster.KubernetesCluster(Api(), "k", Way(), "tls://127.0.0.1:1", temporary_security())  # type: ignore[arg-type]
+    told: list[list[ComingHost]] = []
+    cluster.watch_hosts(told.append)
+    cluster.scale(1)
+    try:
+        await asyncio.wait_for(scaled.wait(), patience.left_s())
+        assert [ComingHost("k-default", "waiting", "KeyError: 'metadata'")] in told
+    finally:
+        await cluster.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from jupyter_dtf.backend.records.run_record import RunRecord
 from jupyter_dtf.backend.records.store import Store
 from jupyter_dtf.errors import Unavailable
 from jupyter_dtf.schema.events import Note, Picture, encode_event
-from jupyter_dtf.schema.run import RunState
+from jupyter_dtf.schema.run import RunDescriptor, RunState
 
 from ...patience import left_s
 from .run_events import T0, encoded, run_info, short_run
@@ -221,4 +222,64 @@ def test_what_is_saved_elsewhere_has_the_pictures_that_the_log_has_not_any_more(
     run(main())
     saved = Store(elsewhere)
     assert list(saved.events("r1")) == [(0, picture)]
+    saved.close()
+
+
+def test_what_is_being_written_is_saved_elsewhere_if_that_fails(store: CountingStore, tmp_path: Path) -> None:
+    picture = encode_event(Picture(time=T0, task="worker:0", name="input", step=1, png=b"x", width=1, height=1))
+    elsewhere = tmp_path / "elsewhere.sqlite"
+
+    async def main() -> None:
+        archive = Archive(store)
+        loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+        def slow() -> None:
+            loop.call_soon_threadsafe(begun.set)
+            go_on.wait(left_s())
+
+        store.on_write, store.broken = slow, True
+        archive.put_run(run_info())
+        archive.append("r1", 0, picture)
+        flushing = asyncio.create_task(archive.flush())
+        await begun.wait()
+        saving = asyncio.create_task(archive.save_to(elsewhere, {"r1": [NOT_KEPT]}, [run_info()]))
+        await asyncio.sleep(0)  # it has begun
+        go_on.set()
+        archive._thread.submit(lambda: None).result(left_s())  # the loop learns of the failure only after that
+        with pytest.raises(Unavailable):
+            await flushing
+        await saving
+        store.broken = False
+        await archive.close()
+
+    run(main())
+    saved = Store(elsewhere)
+    assert list(saved.events("r1")) == [(0, picture)]
+    saved.close()
+
+
+def test_runs_that_change_meanwhile_do_not_disturb_saving_elsewhere(store: CountingStore, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.sqlite"
+
+    async def main() -> None:
+        archive = Archive(store)
+        loop = asyncio.get_running_loop()
+
+        async def change() -> None:
+            archive.put_run(run_info("r2"))
+            archive.append("r2", 0, b"x")
+
+        def runs() -> Iterator[RunDescriptor]:  # read by the thread that writes
+            asyncio.run_coroutine_threadsafe(change(), loop).result(left_s())
+            yield run_info()
+
+        store.broken = True
+        archive.put_run(run_info())
+        await archive.save_to(elsewhere, {}, runs())
+        store.broken = False
+        await archive.close()
+
+    run(main())
+    saved = Store(elsewhere)
+    assert [info.id for info in saved.runs()] == ["r1"]
     saved.close()

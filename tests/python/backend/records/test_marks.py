@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import msgspec
 import pytest
 
 from jupyter_dtf.backend.records.hub import Hub
+from jupyter_dtf.backend.records.marked import Marked
 from jupyter_dtf.backend.records.store import Store
 from jupyter_dtf.errors import Conflict, InvalidInput, NotFound
 from jupyter_dtf.schema.run import RunState
 from jupyter_dtf.schema.run_marks import RunMarks, RunPatch
 
+from ...patience import left_s
 from .run_events import encoded, run_info, short_run
 
 
@@ -123,3 +126,42 @@ def test_what_breaks_a_rule_is_refused_with_its_field(field: str, value: Any) ->
     with pytest.raises(InvalidInput) as error:
         RunPatch(**{field: value})
     assert error.value.field == field
+
+
+def test_a_change_does_not_replace_newer_marks_that_are_read_meanwhile(tmp_path: Path) -> None:
+    settled = threading.Event()  # the reading thread has read, or it waits for the change
+
+    class Lock:
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            if not self._lock.acquire(blocking=False):
+                settled.set()
+                self._lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            self._lock.release()
+
+    def look() -> None:
+        marked.look(now=True)
+        settled.set()
+
+    class OvertakenStore(Store):
+        def mark(self, run_id: str, how: Callable[[RunMarks], RunMarks]) -> RunMarks:
+            changed = super().mark(run_id, how)
+            other.mark(run_id, lambda marks: RunMarks(name="newer"))
+            reading.start()
+            assert settled.wait(left_s())
+            return changed
+
+    path = tmp_path / "runs.sqlite"
+    other, store = Store(path), OvertakenStore(path)
+    reading = threading.Thread(target=look)
+    marked = Marked(store)
+    marked._lock = Lock()  # type: ignore[assignment]
+    marked.change("r1", RunPatch(name="older"))
+    reading.join(left_s())
+    assert marked.onto(run_info()).name == "newer"
+    store.close()
+    other.close()

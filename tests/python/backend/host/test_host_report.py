@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf.backend.host import host
-from jupyter_dtf.backend.host.host import Host
+from jupyter_dtf.backend.host import host_report
+from jupyter_dtf.backend.host.host_report import HostReport
 
 from ...patience import left_s
 
@@ -18,7 +18,7 @@ from ...patience import left_s
 def test_one_report_that_fails_is_not_the_last(
     what: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(host, "SAMPLE_INTERVAL_S", 0.0)
+    monkeypatch.setattr(host_report, "SAMPLE_INTERVAL_S", 0.0)
 
     async def test() -> None:
         fails, told = [what], asyncio.Event()
@@ -36,8 +36,8 @@ def test_one_report_that_fails_is_not_the_last(
             maybe_fail("tell")
             told.set()
 
-        sampled: Any = SimpleNamespace(_checks=SimpleNamespace(look=look), _tell=tell)
-        sampling = asyncio.create_task(Host._sample(sampled))
+        sampled: Any = SimpleNamespace(_checks=SimpleNamespace(look=look), tell=tell)
+        sampling = asyncio.create_task(HostReport.sample(sampled))
         await told.wait()
         sampling.cancel()
         assert not fails
