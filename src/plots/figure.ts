@@ -69,7 +69,8 @@ interface Drawn {
   renderers: GlyphRenderer[];
   dots: GlyphRenderer | null;
   line: PlotLine;
-  colour: string;
+  /** The color of its task; null: that of the theme's text. */
+  colour: string | null;
   y: Float64Array;
   stamp: string;
   value: HTMLElement;
@@ -78,6 +79,8 @@ interface Drawn {
 
 interface Replaced {
   task: string;
+  /** As for a line. */
+  colour: string | null;
   source: Source;
   glyph: GlyphRenderer;
   x: Float64Array;
@@ -151,12 +154,13 @@ export class MetricFigure {
   /** Release everything that Bokeh holds for the figure. */
   dispose(): void {
     const { documents } = this._bokeh;
-    // A view that is still being built would otherwise be kept for ever.
-    void this._shown.finally(() => {
+    const clear = () => {
       this._document.clear();
       documents.splice(0, documents.length, ...documents.filter(other => other !== this._document));
       this._view = null;
-    });
+    };
+    // A view that is still being built would otherwise be kept for ever.
+    void this._shown.then(clear, clear);
     this._legend.clear();
   }
 
@@ -307,8 +311,9 @@ export class MetricFigure {
       let known = this._replaced.get(name);
       if (!known) {
         const source = new this._bokeh.ColumnDataSource({ data: empty() });
-        const glyph = this._draw(source, colours.get(task) ?? this._theme.text, REPLACED, 1, [2, 3]);
-        this._replaced.set(name, (known = { task, source, glyph, x, y, stamp: '' }));
+        const colour = colours.get(task) ?? null;
+        const glyph = this._draw(source, colour, REPLACED, 1, [2, 3]);
+        this._replaced.set(name, (known = { task, colour, source, glyph, x, y, stamp: '' }));
         glyph.setv({ visible: !this._hidden.has(task) });
       }
       const stamp = `${version}|${origin}|${scale}`;
@@ -406,17 +411,22 @@ export class MetricFigure {
     this._theme = theme;
     colourAxes(this._figure, theme);
     this._axisMarks.setColour(theme.text);
-    for (const { line, renderers, dots, band } of this._drawn.values()) {
-      if (line.task === '') {
+    for (const { colour, renderers, dots, band } of this._drawn.values()) {
+      if (colour === null) {
         band?.glyph.glyph.setv({ fill_color: theme.text });
         renderers.forEach(({ glyph }) => glyph.setv({ line_color: theme.text }));
         dots?.glyph.setv({ line_color: theme.text, fill_color: theme.text });
       }
     }
+    for (const { colour, glyph } of this._replaced.values()) {
+      if (colour === null) {
+        glyph.glyph.setv({ line_color: theme.text });
+      }
+    }
   }
 
   private _add(line: PlotLine, { colours }: LineStyle): Drawn {
-    const colour = colours.get(line.task) ?? this._theme.text;
+    const colour = colours.get(line.task) ?? null;
     const source = new this._bokeh.ColumnDataSource({ data: empty() });
     const value = this._legend.add(line, colour);
     value.append(document.createTextNode(''));
@@ -447,7 +457,7 @@ export class MetricFigure {
         y1: { field: 'y1' },
         y2: { field: 'y2' },
         source,
-        fill_color: drawn.colour,
+        fill_color: drawn.colour ?? this._theme.text,
         fill_alpha: BEHIND,
         level: 'underlay'
       });
@@ -483,7 +493,7 @@ export class MetricFigure {
 
   private _addDots(drawn: Drawn): Source {
     const source = new this._bokeh.ColumnDataSource({ data: empty() });
-    const { colour } = drawn;
+    const colour = drawn.colour ?? this._theme.text;
     const size = drawn.line.phase === 'epoch' ? 8 : 4;
     drawn.dots = this._figure.scatter({ ...AT, source, size, line_color: colour, fill_color: colour });
     return source;
@@ -491,7 +501,7 @@ export class MetricFigure {
 
   private _draw(
     source: Source,
-    colour: string,
+    colour: string | null,
     alpha: number,
     width: number,
     dash: boolean | [number, number]
@@ -499,7 +509,7 @@ export class MetricFigure {
     return this._figure.line({
       ...AT,
       source,
-      line_color: colour,
+      line_color: colour ?? this._theme.text,
       line_alpha: alpha,
       line_width: width,
       line_dash: dash === true ? [6, 3] : dash || 'solid',

@@ -366,8 +366,8 @@ export class PlotGrid implements IDisposable {
     if (this._disposed || card.figure || !this._viewport.has(card.node)) {
       return;
     }
-    const style = this._style(card.plot);
     const { plot } = card;
+    const style = this._style(plot);
     const { unit } = plot;
     const { words, source } = this._parts;
     const { axis } = source;
@@ -390,8 +390,10 @@ export class PlotGrid implements IDisposable {
     if (this._limits) {
       figure.setLimits(...this._limits);
     }
-    figure.update(this._lines(card.plot), style);
-    figure.mark(this._marks(card.plot, style.colours));
+    const lines = this._lines(plot);
+    figure.update(lines, style);
+    figure.showReplaced(this._replaced(plot, lines), style);
+    figure.mark(this._marks(plot, style.colours));
     figure.markAxis(this._parts.source.ticks(), this._parts.source.stretches());
     figure.setSlow(this._parts.source.slow ?? {});
     this._alignLegends(card);
