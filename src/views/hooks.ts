@@ -1,6 +1,8 @@
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
+import { messageOf } from '../model/errormessage';
+
 /** Assumed until an element has been measured. */
 const DEFAULT_PX = 800;
 
@@ -88,7 +90,7 @@ export function useRead<T>(read: (step: number) => Promise<T>, step: number): T 
     let gone = false;
     read(step).then(
       value => !gone && setFound(value),
-      (error: unknown) => !gone && setFound(error instanceof Error ? error.message : String(error))
+      (error: unknown) => !gone && setFound(messageOf(error))
     );
     return () => {
       gone = true;
