@@ -6,6 +6,7 @@ import type { PlotChoices } from '../model/plotchoices';
 import type { ShownAxis } from '../model/shownaxis';
 import type { ReplacedLine } from '../model/series';
 import { type BokehApi, loadBokeh } from './bokeh';
+import type { Stretch } from './axismarks';
 import { PlotCard } from './plotcard';
 import { openByDefault, replacePlots } from './plotarrangement';
 import type { LineStyle, MetricFigure, PlacedMark } from './figure';
@@ -253,7 +254,7 @@ export class PlotGrid implements IDisposable {
     if (redraw === 'lines' || (redraw === 'values' && !this._showLatest(near))) {
       this._update(near, extent);
     }
-    const [ticks, stretches, slow] = [source.ticks(), source.stretches(), source.slow ?? {}];
+    const [ticks, stretches, slow] = [source.ticks(), this._stretches(), source.slow ?? {}];
     for (const { figure, plot } of near) {
       figure?.mark(this._marks(plot, source.colours(plot)));
       figure?.markAxis(ticks, stretches);
@@ -318,6 +319,11 @@ export class PlotGrid implements IDisposable {
   private _marks(plot: Plot, colours: ReadonlyMap<string, string>): PlacedMark[] {
     const marks = this._parts.source.marks(plot);
     return marks.map(({ x, label, task }) => ({ x, label, colour: colours.get(task) ?? this._theme.error }));
+  }
+
+  private _stretches(): Stretch[] {
+    const { source, words } = this._parts;
+    return source.stretches().map(({ start, end, first, last }) => ({ start, end, label: words.again(first, last) }));
   }
 
   /** Create the figures that are near the viewport and have data, a few per frame, visible ones first. */
@@ -394,7 +400,7 @@ export class PlotGrid implements IDisposable {
     figure.update(lines, style);
     figure.showReplaced(this._replaced(plot, lines), style);
     figure.mark(this._marks(plot, style.colours));
-    figure.markAxis(this._parts.source.ticks(), this._parts.source.stretches());
+    figure.markAxis(this._parts.source.ticks(), this._stretches());
     figure.setSlow(this._parts.source.slow ?? {});
     this._alignLegends(card);
     await figure.show();

@@ -19,6 +19,8 @@ export interface PlotWords extends ToolWords {
   /** The text for the number of plots under a heading. */
   count: (plots: number) => string;
   rest: string;
+  /** The label of an interval in which steps were executed a second time. */
+  again: (first: number, last: number) => string;
   /** The label of a task for which the others wait. */
   slow: string;
   /** The description of what a click on the name of a line does. */

@@ -151,6 +151,7 @@ describe('PlotGrid', () => {
       saveAs: String,
       hide: '',
       slow: 'slow',
+      again: (first: number, last: number) => `${first} to ${last} again`,
       values: String,
       range: 'range',
       rangeOf: String,
@@ -441,6 +442,25 @@ describe('PlotGrid', () => {
     reader.readAsText(saved[0]!);
     const rows = ['line,task,step,value', 'loss,worker:0,0,1', 'loss,worker:0,10,2', ''];
     await settled(() => expect(reader.result).toBe(rows.join('\r\n')));
+  });
+
+  it('tells of steps that were executed a second time, in the words of the page', async () => {
+    await show(0, 1);
+    const { progress } = model.info;
+    const events = [10, 5].map((done, attempt) => ({
+      type: 'progress' as const,
+      time: attempt,
+      attempt,
+      progress: { ...progress, done },
+      seq: attempt
+    }));
+    model.applyEvents({ type: 'events', run: 'r', events: [...events, noteEvent(2)], next_seq: 3 });
+    const area = host.querySelector<HTMLElement>('[role=slider]')!;
+    await settled(() => {
+      area.focus();
+      area.dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }));
+      expect(area.getAttribute('aria-valuetext')).toBe('10, worker:0 2, 5 to 10 again');
+    });
   });
 
   it('shows values with the keyboard', async () => {
