@@ -83,7 +83,10 @@ export function useSeen(host: React.RefObject<HTMLElement>): boolean {
   return seen;
 }
 
-/** The result of reading a step; an error message if that failed; undefined while loading. */
+/**
+ * The result of reading a step; an error message if that failed; undefined until the first one is there. While another
+ * step is loading, the previous result stays.
+ */
 export function useRead<T>(read: (step: number) => Promise<T>, step: number): T | string | undefined {
   const [found, setFound] = React.useState<T | string | undefined>(undefined);
   React.useEffect(() => {
