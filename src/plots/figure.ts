@@ -1,7 +1,6 @@
-import { formatClock, formatDuration, formatNumber, formatValue, isAmount } from '../model/format';
+import { formatValue, isAmount } from '../model/format';
 import type { ReplacedLine } from '../model/series';
-import type { ShownAxis } from '../model/shownaxis';
-import { colourAxes, setAxes } from './axes';
+import { axisText, colourAxes, setAxes } from './axes';
 import { AxisMarks, Stretch, Tick } from './axismarks';
 import { Band, bandOf } from './minmaxband';
 import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
@@ -10,7 +9,7 @@ import { drawingOf, pictureOf } from './figurefiles';
 import type { FigureOptions } from './figureoptions';
 import type { PlotLine } from './metricplots';
 import type { Legend } from './legend';
-import { extent, indexAt, padded, smooth, within } from './lineprocessing';
+import { drawable, empty, extent, indexAt, isWhole, padded, shifted, smooth, smoothed, within } from './lineprocessing';
 import type { PlotTheme } from './theme';
 
 /** How the lines are drawn. */
@@ -555,41 +554,4 @@ export class MetricFigure {
   private _placed: readonly PlacedMark[] = [];
   private readonly _marks: Model[] = [];
   private readonly _marked: string[] = [];
-}
-
-function axisText(x: number, axis: ShownAxis): string {
-  switch (axis) {
-    case 'time':
-      return formatDuration(x);
-    case 'wall':
-      return formatClock(x);
-    case 'epoch':
-      return formatNumber(x);
-    default:
-      return formatNumber(Math.round(x));
-  }
-}
-
-/**
- * Whether the values are means over a whole set of data: there are few of them, and smoothing would only delay them.
- */
-function isWhole({ validation, phase }: PlotLine): boolean {
-  return validation || phase === 'epoch';
-}
-
-function smoothed(line: PlotLine, smoothing: number): Float64Array {
-  return isWhole(line) ? line.y : smooth(line.y, smoothing);
-}
-
-function shifted(x: Float64Array, origin: number, scale = 1): Float64Array {
-  return origin === 0 && scale === 1 ? x : x.map(value => (value - origin) * scale);
-}
-
-function empty(): { x: Float64Array; y: Float64Array } {
-  return { x: new Float64Array(), y: new Float64Array() };
-}
-
-/** A logarithmic axis cannot show values of zero or less: they become gaps. */
-function drawable(y: Float64Array, log: boolean): Float64Array {
-  return log ? y.map(value => (value > 0 ? value : NaN)) : y;
 }
