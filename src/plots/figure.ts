@@ -3,13 +3,14 @@ import type { ReplacedLine } from '../model/series';
 import { axisText, colourAxes, setAxes } from './axes';
 import { AxisMarks, Stretch, Tick } from './axismarks';
 import { Band, bandOf } from './minmaxband';
-import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
+import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, PlotView, Range, Source } from './bokeh';
 import { csvOf } from './csv';
 import { drawingOf, pictureOf } from './figurefiles';
 import type { FigureOptions } from './figureoptions';
 import type { PlotLine } from './metricplots';
 import type { Legend } from './legend';
 import { drawable, empty, extent, indexAt, isWhole, padded, shifted, smooth, smoothed, within } from './lineprocessing';
+import { type PlacedMark, PlacedMarks } from './placedmarks';
 import type { PlotTheme } from './theme';
 
 /** How the lines are drawn. */
@@ -22,14 +23,6 @@ export interface LineStyle {
   scale?: number;
   /** Lines of other plots that are to share the same y range. */
   peers?: readonly Float64Array[];
-}
-
-/** A mark on a plot. */
-export interface PlacedMark {
-  x: number | null;
-  /** A text that describes the mark. */
-  label: string;
-  colour: string;
 }
 
 /** The height of a figure, in pixels. */
@@ -125,6 +118,7 @@ export class MetricFigure {
     });
     setAxes(_bokeh, this._figure, _options);
     this._axisMarks = new AxisMarks(_bokeh, this._figure);
+    this._placedMarks = new PlacedMarks(_bokeh, this._figure);
     this.setTheme(_options.theme);
     this._figure.on_event('rangesupdate', ({ x0, x1 }) => {
       this.follow = false;
@@ -371,20 +365,7 @@ export class MetricFigure {
 
   /** Show these marks; there are never fewer than before. */
   mark(marks: readonly PlacedMark[]): void {
-    this._placed = marks;
-    marks.forEach(({ x, colour }, index) => {
-      let span = this._marks[index];
-      if (!span) {
-        span = new this._bokeh.Span({ dimension: 'height', line_dash: [4, 4], line_width: 1.5 });
-        this._marks[index] = span;
-        this._figure.add_layout(span);
-      }
-      const stamp = `${x}|${colour}`;
-      if (this._marked[index] !== stamp) {
-        this._marked[index] = stamp;
-        span.setv({ location: x, visible: x !== null, line_color: colour });
-      }
-    });
+    this._placedMarks.update(marks);
   }
 
   /** Show marks at the axis and in the background. */
@@ -402,8 +383,8 @@ export class MetricFigure {
       return '';
     }
     const near = NEAR * (this._x.end - this._x.start);
-    const found = this._placed.filter(mark => mark.x !== null && Math.abs(mark.x - x) <= near);
-    return [...found.map(mark => mark.label), ...this._axisMarks.between(x - near, x + near)].join('\n');
+    const [from, to] = [x - near, x + near];
+    return [...this._placedMarks.between(from, to), ...this._axisMarks.between(from, to)].join('\n');
   }
 
   setTheme(theme: PlotTheme): void {
@@ -547,11 +528,9 @@ export class MetricFigure {
   private readonly _document: BokehDocument;
   private readonly _figure: Figure;
   private readonly _axisMarks: AxisMarks;
+  private readonly _placedMarks: PlacedMarks;
   private readonly _x: Range;
   private readonly _y: Range;
   private readonly _drawn = new Map<string, Drawn>();
   private readonly _replaced = new Map<string, Replaced>();
-  private _placed: readonly PlacedMark[] = [];
-  private readonly _marks: Model[] = [];
-  private readonly _marked: string[] = [];
 }
