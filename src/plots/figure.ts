@@ -3,9 +3,10 @@ import type { ReplacedLine } from '../model/series';
 import { axisText, colourAxes, setAxes } from './axes';
 import { AxisMarks, Stretch, Tick } from './axismarks';
 import { Band, bandOf } from './minmaxband';
-import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, PlotView, Range, Source } from './bokeh';
+import type { BokehApi, BokehDocument, Box, Figure, PlotView, Range } from './bokeh';
 import { csvOf } from './csv';
 import { drawingOf, pictureOf } from './figurefiles';
+import { type Drawn, FigureLines } from './figurelines';
 import type { FigureOptions } from './figureoptions';
 import type { PlotLine } from './metricplots';
 import type { Legend } from './legend';
@@ -34,51 +35,8 @@ export function figureHeight(small: boolean): number {
 const FEW = 20;
 // Space for the widest tick label and the axis label, so that the frame does not move when the numbers change.
 const LEFT = 74;
-// Opacity of the raw values behind their average.
-const RAW = 0.25;
-// Opacity of values that were later replaced.
-const REPLACED = 0.5;
-// Opacity of lines other than the one pointed at in the legend.
-const BEHIND = 0.15;
 // Maximum distance between a mark and the pointer, as a fraction of the plot's width.
 const NEAR = 0.01;
-
-const AT = { x: { field: 'x' }, y: { field: 'y' } };
-
-interface DrawnBand {
-  source: Source;
-  glyph: GlyphRenderer;
-  area: Band;
-  value: HTMLElement;
-  shown: string;
-}
-
-interface Drawn {
-  source: Source;
-  band: DrawnBand | null;
-  raw: Source | null;
-  few: Source | null;
-  renderers: GlyphRenderer[];
-  dots: GlyphRenderer | null;
-  line: PlotLine;
-  /** The color of its task; null: that of the theme's text. */
-  colour: string | null;
-  y: Float64Array;
-  stamp: string;
-  value: HTMLElement;
-  shown: string;
-}
-
-interface Replaced {
-  task: string;
-  /** As for a line. */
-  colour: string | null;
-  source: Source;
-  glyph: GlyphRenderer;
-  x: Float64Array;
-  y: Float64Array;
-  stamp: string;
-}
 
 /**
  * The Bokeh figure of one plot, in a document of its own: Bokeh traverses a whole document whenever one of its figures
@@ -119,6 +77,7 @@ export class MetricFigure {
     setAxes(_bokeh, this._figure, _options);
     this._axisMarks = new AxisMarks(_bokeh, this._figure);
     this._placedMarks = new PlacedMarks(_bokeh, this._figure);
+    this._lines = new FigureLines(_bokeh, this._figure, _legend, _options.log);
     this.setTheme(_options.theme);
     this._figure.on_event('rangesupdate', ({ x0, x1 }) => {
       this.follow = false;
@@ -127,7 +86,7 @@ export class MetricFigure {
         this.onLimits?.(x0, x1);
       }
     });
-    _legend.onPoint = task => this._stress(task);
+    _legend.onPoint = task => this._lines.stress(task);
     _legend.onHide = (task, alone) => this.onHide?.(task, alone);
     this._document = new _bokeh.Document();
     // Bokeh creates a notifications view for each document, and keeps it after the document is cleared.
@@ -201,7 +160,7 @@ export class MetricFigure {
 
   /** The tasks that have lines here; empty for a mean. */
   get tasks(): string[] {
-    return [...new Set([...this._drawn.values()].map(({ line }) => line.task))];
+    return [...new Set([...this._lines.drawn.values()].map(({ line }) => line.task))];
   }
 
   /** Set the tasks for which the others wait in every step, each with a sentence about it. */
@@ -217,23 +176,17 @@ export class MetricFigure {
   }
 
   private _showOrHide(): void {
-    for (const { line, renderers, dots, band } of this._drawn.values()) {
-      const visible = !this._hidden.has(line.task);
-      [...renderers, dots, band?.glyph].forEach(renderer => renderer?.setv({ visible }));
-    }
-    for (const { task, glyph } of this._replaced.values()) {
-      glyph.setv({ visible: !this._hidden.has(task) });
-    }
+    this._lines.setHidden(this._hidden);
     this._legend.setHidden(this._hidden);
   }
 
   private _shownLines(): Drawn[] {
-    return [...this._drawn.values()].filter(({ line }) => !this._hidden.has(line.task));
+    return [...this._lines.drawn.values()].filter(({ line }) => !this._hidden.has(line.task));
   }
 
   /** Whether the figure shows a line that is not among these. */
   lacks(lines: readonly PlotLine[]): boolean {
-    return [...this._drawn.keys()].some(key => !lines.some(line => line.key === key));
+    return [...this._lines.drawn.keys()].some(key => !lines.some(line => line.key === key));
   }
 
   /** Update the lines. */
@@ -242,7 +195,7 @@ export class MetricFigure {
     this._peers = style.peers ?? [];
     let changed = false;
     for (const line of lines) {
-      const drawn = this._drawn.get(line.key) ?? this._add(line, style);
+      const drawn = this._lines.drawn.get(line.key) ?? this._lines.add(line, style.colours);
       const stamp = `${line.version}|${smoothing}|${origin}|${scale}`;
       if (drawn.stamp !== stamp) {
         changed = true;
@@ -256,14 +209,15 @@ export class MetricFigure {
         drawn.source.data = { x, y: drawable(drawn.y, this._options.log) };
         if (line.parts) {
           const weight = whole ? 0 : smoothing;
-          this._showBand(drawn, bandOf(line.parts.map(part => ({ x: shift(part.x), y: smooth(part.y, weight) }))));
+          const parts = line.parts.map(part => ({ x: shift(part.x), y: smooth(part.y, weight) }));
+          this._lines.showBand(drawn, bandOf(parts));
         }
         if (drawn.few || dots) {
-          drawn.few ??= this._addDots(drawn);
+          drawn.few ??= this._lines.addDots(drawn);
           drawn.few.data = dots ? drawn.source.data : empty();
         }
         if (drawn.raw || (smoothing > 0 && !whole)) {
-          drawn.raw ??= this._addRaw(drawn);
+          drawn.raw ??= this._lines.addRaw(drawn);
           drawn.raw.data = smoothing > 0 ? { x, y: drawable(line.y, this._options.log) } : empty();
         }
       }
@@ -280,7 +234,7 @@ export class MetricFigure {
   /** Show the newest values without drawing the lines. Returns false if one is outside the y range. */
   showLatest(lines: readonly PlotLine[], { smoothing, origin, scale }: LineStyle): boolean {
     for (const line of lines) {
-      const drawn = this._drawn.get(line.key);
+      const drawn = this._lines.drawn.get(line.key);
       if (!drawn) {
         return false;
       }
@@ -300,14 +254,12 @@ export class MetricFigure {
   /** Draw earlier values behind the lines, for steps that were executed twice. */
   showReplaced(lines: readonly ReplacedLine[], { origin, scale = 1, colours }: LineStyle): void {
     let changed = false;
-    for (const { name, task, x, y, version } of lines) {
-      let known = this._replaced.get(name);
+    for (const line of lines) {
+      const { name, task, x, y, version } = line;
+      let known = this._lines.replaced.get(name);
       if (!known) {
-        const source = new this._bokeh.ColumnDataSource({ data: empty() });
-        const colour = colours.get(task) ?? null;
-        const glyph = this._draw(source, colour, REPLACED, 1, [2, 3]);
-        this._replaced.set(name, (known = { task, colour, source, glyph, x, y, stamp: '' }));
-        glyph.setv({ visible: !this._hidden.has(task) });
+        known = this._lines.addReplaced(line, colours);
+        known.glyph.setv({ visible: !this._hidden.has(task) });
       }
       const stamp = `${version}|${origin}|${scale}`;
       if (known.stamp !== stamp) {
@@ -325,7 +277,7 @@ export class MetricFigure {
 
   /** Show each line's value at `x`, or its latest value. */
   showValues(x: number | null): void {
-    for (const drawn of this._drawn.values()) {
+    for (const drawn of this._lines.drawn.values()) {
       const text = this._valueAt(drawn, x);
       if (drawn.shown !== text) {
         drawn.shown = text;
@@ -391,111 +343,7 @@ export class MetricFigure {
     this._theme = theme;
     colourAxes(this._figure, theme);
     this._axisMarks.setColour(theme.text);
-    for (const { colour, renderers, dots, band } of this._drawn.values()) {
-      if (colour === null) {
-        band?.glyph.glyph.setv({ fill_color: theme.text });
-        renderers.forEach(({ glyph }) => glyph.setv({ line_color: theme.text }));
-        dots?.glyph.setv({ line_color: theme.text, fill_color: theme.text });
-      }
-    }
-    for (const { colour, glyph } of this._replaced.values()) {
-      if (colour === null) {
-        glyph.glyph.setv({ line_color: theme.text });
-      }
-    }
-  }
-
-  private _add(line: PlotLine, { colours }: LineStyle): Drawn {
-    const colour = colours.get(line.task) ?? null;
-    const source = new this._bokeh.ColumnDataSource({ data: empty() });
-    const value = this._legend.add(line, colour);
-    value.append(document.createTextNode(''));
-    const made: Drawn = {
-      source,
-      band: null,
-      raw: null,
-      few: null,
-      renderers: line.phase === 'epoch' ? [] : [this._draw(source, colour, 1, 1.5, line.validation)],
-      dots: null,
-      line,
-      colour,
-      y: line.y,
-      stamp: '',
-      value,
-      shown: ''
-    };
-    this._drawn.set(line.key, made);
-    return made;
-  }
-
-  private _showBand(drawn: Drawn, area: Band): void {
-    const { log } = this._options;
-    if (!drawn.band) {
-      const source = new this._bokeh.ColumnDataSource({ data: { x: area.x, y1: area.low, y2: area.high } });
-      const glyph = this._figure.varea({
-        x: { field: 'x' },
-        y1: { field: 'y1' },
-        y2: { field: 'y2' },
-        source,
-        fill_color: drawn.colour ?? this._theme.text,
-        fill_alpha: BEHIND,
-        level: 'underlay'
-      });
-      const value = this._legend.addBand(drawn.line);
-      value.append(document.createTextNode(''));
-      drawn.band = { source, glyph, area, value, shown: '' };
-    }
-    drawn.band.area = area;
-    // An area cannot have gaps: on a logarithmic axis it ends at the lowest value that can be drawn.
-    const least = log ? (extent([area.high, area.low], true)?.[0] ?? 1) : 0;
-    const floor = (values: Float64Array) => (log ? values.map(value => Math.max(value, least)) : values);
-    drawn.band.source.data = { x: area.x, y1: floor(area.low), y2: floor(area.high) };
-  }
-
-  /** Fade all tasks but `task`; null: none. */
-  private _stress(task: string | null): void {
-    for (const { line, renderers, dots } of this._drawn.values()) {
-      const share = task === null || line.task === task ? 1 : BEHIND;
-      renderers.forEach(({ glyph }, index) => glyph.setv({ line_alpha: share * (index === 0 ? 1 : RAW) }));
-      dots?.glyph.setv({ line_alpha: share, fill_alpha: share });
-    }
-    for (const { task: whose, glyph } of this._replaced.values()) {
-      glyph.glyph.setv({ line_alpha: REPLACED * (task === null || whose === task ? 1 : BEHIND) });
-    }
-  }
-
-  /** Add the raw line behind its average. Created when the line is first smoothed, since each glyph costs time. */
-  private _addRaw({ colour, renderers }: Drawn): Source {
-    const source = new this._bokeh.ColumnDataSource({ data: empty() });
-    renderers.push(this._draw(source, colour, RAW, 1, false));
-    return source;
-  }
-
-  private _addDots(drawn: Drawn): Source {
-    const source = new this._bokeh.ColumnDataSource({ data: empty() });
-    const colour = drawn.colour ?? this._theme.text;
-    const size = drawn.line.phase === 'epoch' ? 8 : 4;
-    drawn.dots = this._figure.scatter({ ...AT, source, size, line_color: colour, fill_color: colour });
-    return source;
-  }
-
-  private _draw(
-    source: Source,
-    colour: string | null,
-    alpha: number,
-    width: number,
-    dash: boolean | [number, number]
-  ): GlyphRenderer {
-    return this._figure.line({
-      ...AT,
-      source,
-      line_color: colour ?? this._theme.text,
-      line_alpha: alpha,
-      line_width: width,
-      line_dash: dash === true ? [6, 3] : dash || 'solid',
-      line_join: 'round',
-      level: alpha < 1 ? 'underlay' : 'glyph'
-    });
+    this._lines.setColour(theme.text);
   }
 
   /** Fit the y range to the visible part of the lines, unless the user has chosen that range too. */
@@ -507,7 +355,7 @@ export class MetricFigure {
     const drawn = this._shownLines().flatMap(({ line: { x }, y, band }) =>
       band ? [seen(x, y), seen(band.area.x, band.area.low), seen(band.area.x, band.area.high)] : [seen(x, y)]
     );
-    const replaced = [...this._replaced.values()]
+    const replaced = [...this._lines.replaced.values()]
       .filter(({ task }) => !this._hidden.has(task))
       .map(({ x, y }) => seen(x, y));
     const limits = extent([...drawn, ...replaced, ...this._peers], this._options.log);
@@ -529,8 +377,7 @@ export class MetricFigure {
   private readonly _figure: Figure;
   private readonly _axisMarks: AxisMarks;
   private readonly _placedMarks: PlacedMarks;
+  private readonly _lines: FigureLines;
   private readonly _x: Range;
   private readonly _y: Range;
-  private readonly _drawn = new Map<string, Drawn>();
-  private readonly _replaced = new Map<string, Replaced>();
 }
