@@ -11,6 +11,7 @@ import { PlotCard } from './plotcard';
 import { openByDefault, replacePlots } from './plotarrangement';
 import type { LineStyle, MetricFigure } from './figure';
 import type { PlacedMark } from './placedmarks';
+import { FigureMaker } from './figuremaker';
 import { filterOf } from './plotfilter';
 import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './metricplots';
 import type { PlotWords } from './legend';
@@ -24,10 +25,6 @@ import { PlotTheme, readTheme } from './theme';
 const FRAME_MS = 17;
 // The interval at which to look whether new points are visible, if the last ones were not.
 const DEFERRING_MS = 250;
-// Figures are created for at most this long before yielding to user input.
-const MAKING_MS = 20;
-// Scrolling faster than this, in pixels per frame, leaves no time to see a plot.
-const FAST = 400;
 
 /** The user's settings. */
 export interface GridOptions {
@@ -70,6 +67,11 @@ export class PlotGrid implements IDisposable {
       card: plot => this._card(plot)
     });
     this._viewport = new ViewportObserver(host, () => this._onViewport());
+    this._maker = new FigureMaker(host, {
+      due: () => (this._disposed ? [] : this._due()),
+      make: (card, bokeh) => this._makeOne(card, bokeh),
+      problem: error => _parts.onProblem(error)
+    });
     this._resize = new ResizeObserver(() => this._measure());
     this._resize.observe(host);
     source.changed.forEach(signal => signal.connect(this._schedule, this));
@@ -262,7 +264,9 @@ export class PlotGrid implements IDisposable {
       figure?.setSlow(slow);
     }
     this._crosshair.renew();
-    void this._make();
+    if (this._bokeh) {
+      void this._maker.make(this._bokeh);
+    }
   }
 
   /** Give the figures of these cards their newest lines. */
@@ -327,46 +331,10 @@ export class PlotGrid implements IDisposable {
     return source.stretches().map(({ start, end, first, last }) => ({ start, end, label: words.again(first, last) }));
   }
 
-  /** Create the figures that are near the viewport and have data, a few per frame, visible ones first. */
-  private async _make(): Promise<void> {
-    if (this._making || !this._bokeh) {
-      return;
-    }
-    this._making = true;
-    try {
-      let top = this._parts.host.getBoundingClientRect().top;
-      while (!this._disposed) {
-        const began = performance.now();
-        for (const card of this._due()) {
-          await this._makeOne(card, this._bokeh);
-          if (performance.now() - began > MAKING_MS || this._disposed) {
-            break;
-          }
-        }
-        if (this._due().length === 0) {
-          break;
-        }
-        do {
-          await new Promise(requestAnimationFrame);
-          const now = this._parts.host.getBoundingClientRect().top;
-          this._fast = Math.abs(now - top) > FAST;
-          top = now;
-        } while (this._fast && !this._disposed);
-      }
-    } catch (error) {
-      this._parts.onProblem(error);
-    } finally {
-      this._making = false;
-    }
-  }
-
-  /** Cards whose figure has yet to be created, visible ones first. */
+  /** The cards near the viewport that have data but no figure. */
   private _due(): PlotCard[] {
-    const due = this._near().filter(
-      card => !card.figure && this._parts.host.clientWidth > 0 && this._lines(card.plot).length > 0
-    );
-    const inSight = new Map(due.map(card => [card, card.isInSight]));
-    return due.sort((a, b) => Number(inSight.get(b)) - Number(inSight.get(a)));
+    const { host } = this._parts;
+    return this._near().filter(card => !card.figure && host.clientWidth > 0 && this._lines(card.plot).length > 0);
   }
 
   private async _makeOne(card: PlotCard, bokeh: BokehApi): Promise<void> {
@@ -527,8 +495,7 @@ export class PlotGrid implements IDisposable {
   private _follow = true;
   private _limits: [number, number] | null = null;
   private _disposed = false;
-  private _making = false;
-  private _fast = false;
+  private readonly _maker: FigureMaker;
   private _arranged = '';
   private _choice = 0;
   private _legendHeight = 0;
