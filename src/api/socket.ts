@@ -21,8 +21,19 @@ export interface Subscription {
   metrics: readonly string[];
 }
 
+/** A subscription that the server has answered with an error. */
+interface Refusal {
+  /** The number of errors before, without a long time between them. */
+  attempt: number;
+  /** When the run is requested again, in the time of `performance.now()`. */
+  due: number;
+  timer: ReturnType<typeof setTimeout>;
+}
+
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 30_000;
+// The beginning of the error for a run that does not exist, as in backend/records/hub.py.
+const UNKNOWN_RUN = 'There is no run with the id';
 
 /**
  * Whether this page and the server have a protocol version in common. A server that reports none predates this check.
@@ -96,6 +107,7 @@ export class EventSocket implements IDisposable {
 
   unsubscribe(run: string): void {
     if (this._subscriptions.delete(run)) {
+      this._forget(run);
       this._send({ type: 'unsubscribe', run });
     }
   }
@@ -106,6 +118,7 @@ export class EventSocket implements IDisposable {
     }
     clearTimeout(this._timer);
     this._drop();
+    [...this._refusals.keys()].forEach(run => this._forget(run));
     this._subscriptions.clear();
     this._setState('closed');
     Signal.clearData(this);
@@ -143,21 +156,44 @@ export class EventSocket implements IDisposable {
     }
     // A server that accepts a connection and drops it immediately has not recovered; only messages reset the attempts.
     this._attempt = 0;
-    if (message.type === 'events') {
+    if (message.type === 'events' || message.type === 'series') {
       const subscription = this._subscriptions.get(message.run);
       if (!subscription) {
         return;
       }
-      subscription.next = Math.max(subscription.next, message.next_seq);
-    } else if (message.type === 'series' && !this._subscriptions.has(message.run)) {
-      return;
+      if (message.type === 'events') {
+        subscription.next = Math.max(subscription.next, message.next_seq);
+      }
+      clearTimeout(this._refusals.get(message.run)?.timer); // the server has kept the subscription
+    } else if (message.type === 'error' && !message.message.startsWith(UNKNOWN_RUN)) {
+      this._askLater(message.run);
     }
     this._message.emit(message);
+  }
+
+  /** Subscribe again after a pause, which grows if the server refuses a run several times. */
+  private _askLater(run: string): void {
+    if (!this._subscriptions.has(run)) {
+      return;
+    }
+    const before = this._refusals.get(run);
+    const now = performance.now();
+    // An error long after the run was last requested is a new one.
+    const attempt = before && now < before.due + LONGEST_DELAY_MS ? before.attempt + 1 : 0;
+    const delay = backoff(attempt);
+    this._forget(run);
+    this._refusals.set(run, { attempt, due: now + delay, timer: setTimeout(() => this._ask(run), delay) });
+  }
+
+  private _forget(run: string): void {
+    clearTimeout(this._refusals.get(run)?.timer);
+    this._refusals.delete(run);
   }
 
   private _ask(run: string): void {
     const subscription = this._subscriptions.get(run);
     if (subscription) {
+      clearTimeout(this._refusals.get(run)?.timer);
       const { next, width, x, metrics } = subscription;
       this._send({ type: 'subscribe', run, after: next - 1, width, x, metrics: [...metrics] });
     }
@@ -199,6 +235,7 @@ export class EventSocket implements IDisposable {
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _attempt = 0;
   private readonly _subscriptions = new Map<string, Subscription>();
+  private readonly _refusals = new Map<string, Refusal>();
   private readonly _stateChanged = new Signal<this, SocketState>(this);
   private readonly _message = new Signal<this, ServerMessage>(this);
 }

@@ -3,6 +3,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { RestApi } from '../api/rest';
 import type { ClusterInfo, ClusterRequest, KindInfo, Preview, Template } from '../api/schema';
 import type { EventSocket } from '../api/socket';
+import { AnswerOrder } from './answerorder';
 
 /** The user's clusters, and the templates for new ones. */
 export class ClustersModel {
@@ -48,8 +49,12 @@ export class ClustersModel {
 
   /** Fetch the templates, which the socket does not send. */
   async refresh(): Promise<void> {
-    this._templates = await this._api.templates();
-    this._changed.emit();
+    const isNewest = this._order.ask();
+    const templates = await this._api.templates();
+    if (isNewest()) {
+      this._templates = templates;
+      this._changed.emit();
+    }
   }
 
   kinds(): Promise<KindInfo[]> {
@@ -103,6 +108,7 @@ export class ClustersModel {
     await this.refresh();
   }
 
+  private readonly _order = new AnswerOrder();
   private _ready = false;
   private _clusters: readonly ClusterInfo[] = [];
   private _templates: readonly Template[] = [];

@@ -5,6 +5,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { RestApi } from '../api/rest';
 import type { Design, DesignReport } from '../api/schema';
 import { Change, change, DesignError, draftOf, emptyDesign, OlderDesign, readDesign, writeDesign } from './designtext';
+import { messageOf } from './errormessage';
 import { UndoManager, undoManagerOf } from './undomanager';
 
 const CHECK_DELAY_MS = 250;
@@ -193,7 +194,7 @@ export class DesignModel implements IDisposable {
       if (!isCurrent()) {
         return;
       }
-      this._checkFailure = error instanceof Error ? error.message : String(error);
+      this._checkFailure = messageOf(error);
     }
     this._reportChanged.emit();
   }

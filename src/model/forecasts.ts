@@ -1,6 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { DEFAULTS, type Forecast, type ForecastSettings } from '../api/schema';
+import { messageOf } from './errormessage';
 
 /** The user's settings for a forecast. */
 export interface ForecastChoices {
@@ -144,7 +145,7 @@ export class ForecastModel {
     try {
       found = await this._ask(this.settings, mine.signal);
     } catch (error) {
-      problem = error instanceof Error ? error.message : String(error);
+      problem = messageOf(error);
     }
     if (this._running === mine) {
       this._running = null;

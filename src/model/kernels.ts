@@ -117,11 +117,12 @@ async function evaluate(kernel: Kernel.IKernelConnection, expression: string, si
     store_history: false,
     user_expressions: { [KEY]: expression }
   });
-  const aborted = new Promise<never>((_, reject) =>
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
-  );
   signal.throwIfAborted();
-  const { content } = await Promise.race([future.done, aborted]);
+  const answered = new AbortController(); // a signal may outlive many requests
+  const aborted = new Promise<never>((_, reject) =>
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true, signal: answered.signal })
+  );
+  const { content } = await Promise.race([future.done, aborted]).finally(() => answered.abort());
   const answer = (content as { user_expressions?: Record<string, Expression> }).user_expressions?.[KEY];
   if (answer?.status !== 'ok') {
     throw new Error(answer ? `${answer.ename}: ${answer.evalue}` : 'The kernel did not respond');

@@ -1,6 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { MachineSeries } from '../api/schema';
+import { messageOf } from './errormessage';
 import type { Unit } from './format';
 import { Line, SeriesStore } from './series';
 
@@ -135,7 +136,7 @@ export class MachinesModel {
       this._ready = true;
       this._complete = asked > this._until + LATE_S;
     } catch (error) {
-      problem = error instanceof Error ? error.message : String(error);
+      problem = messageOf(error);
     }
     this._asking = false;
     this._version += 1;

@@ -1,6 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { Logged, OutputPage } from '../api/schema';
+import { messageOf } from './errormessage';
 import { StyledPart, styledParts } from './terminalcolours';
 
 /** One line of a task's output, ready for display. `number` counts all lines of the run, so it is a stable key. */
@@ -295,7 +296,7 @@ export class OutputReading {
       }
     } catch (error) {
       if (asked === this._asked) {
-        this._problem = error instanceof Error ? error.message : String(error);
+        this._problem = messageOf(error);
         this._changed.emit();
       }
     } finally {

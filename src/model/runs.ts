@@ -96,10 +96,13 @@ export class RunsModel {
   /** Name, tag or annotate a run; archive, delete or restore it. All pages are notified. */
   async patch(id: string, patch: RunPatch): Promise<void> {
     const info = await this._api.patchRun(id, patch);
-    if (info.marks.deleted === null) {
-      this._applyRuns([info], false, [], true);
-    } else {
+    const known = this._runs.get(id);
+    if (info.marks.deleted !== null) {
       this._applyRuns([], false, [id]);
+    } else if (known) {
+      this._applyRuns([known.next_seq < info.next_seq ? info : withMarks(known, info, patch)], false, []);
+    } else if (patch.deleted === false) {
+      this._applyRuns([info], false, [], true);
     }
   }
 
@@ -177,4 +180,14 @@ export class RunsModel {
   private readonly _models = new Map<string, RunModel>();
   private readonly _changed = new Signal<this, void>(this);
   private readonly _started = new Signal<this, RunInfo>(this);
+}
+
+/**
+ * A run with the marks that a patch has set, taken from the reply to it. All else stays: the reply may be older than what
+ * the socket has sent since, such as the end of the run.
+ */
+function withMarks(run: RunInfo, reply: RunInfo, patch: RunPatch): RunInfo {
+  const isSet = (name: string) => (patch[name as keyof RunPatch] ?? null) !== null;
+  const marks = Object.fromEntries(Object.entries(reply.marks).filter(([name]) => isSet(name)));
+  return { ...run, name: isSet('name') ? reply.name : run.name, marks: { ...run.marks, ...marks } };
 }

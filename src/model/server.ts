@@ -4,6 +4,7 @@ import { ApiError, RestApi } from '../api/rest';
 import type { StatusInfo } from '../api/schema';
 import { understood } from '../api/socket';
 import type { EventSocket } from '../api/socket';
+import { AnswerOrder } from './answerorder';
 
 /**
  * State of the connection to the server extension. `missing`: the Jupyter server does not know it; `stale`: its version
@@ -57,7 +58,11 @@ export class ServerModel {
 
   /** Query the server's state. Called when the socket opens or is lost: a refused socket does not report the reason. */
   async check(): Promise<void> {
-    this._set(await this._ask());
+    const isNewest = this._order.ask();
+    const [answer] = await Promise.allSettled([this._api.status()]);
+    if (isNewest()) {
+      this._set(answer.status === 'fulfilled' ? this._judge(answer.value) : this._judgeFailure(answer.reason));
+    }
   }
 
   /** Retry now, without waiting for the socket's next attempt. */
@@ -66,20 +71,20 @@ export class ServerModel {
     void this.check();
   }
 
-  private async _ask(): Promise<ServerHealth> {
-    try {
-      this._status = await this._api.status();
-    } catch (error) {
-      this._lost = 0; // the problem is not the socket alone
-      if (!(error instanceof ApiError)) {
-        return 'offline';
-      }
-      return error.status === 404 ? 'missing' : error.status === 401 || error.status === 403 ? 'refused' : 'offline';
+  private _judgeFailure(error: unknown): ServerHealth {
+    this._lost = 0; // the problem is not the socket alone
+    if (!(error instanceof ApiError)) {
+      return 'offline';
     }
-    if (!understood(this._status)) {
+    return error.status === 404 ? 'missing' : error.status === 401 || error.status === 403 ? 'refused' : 'offline';
+  }
+
+  private _judge(status: StatusInfo): ServerHealth {
+    this._status = status;
+    if (!understood(status)) {
       return 'foreign';
     }
-    if (release(this._status.version) !== release(this.version)) {
+    if (release(status.version) !== release(this.version)) {
       return 'stale';
     }
     this._lost += this._socket.state === 'waiting' ? 1 : 0;
@@ -96,6 +101,7 @@ export class ServerModel {
     }
   }
 
+  private readonly _order = new AnswerOrder();
   private _lost = 0;
   private _health: ServerHealth = 'connecting';
   private _status: StatusInfo | null = null;

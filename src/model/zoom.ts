@@ -1,4 +1,5 @@
 import type { SeriesMessage } from '../api/schema';
+import { backoff } from '../api/socket';
 import type { XAxis } from './shownaxis';
 import { Line, ReplacedLine, SeriesStore } from './series';
 
@@ -51,14 +52,15 @@ export class Zoom {
       this._store = new SeriesStore();
       this._known.clear();
       this._pending.clear();
-      this._settled = performance.now() + SETTLED_MS;
+      this._failures = 0;
+      this._earliest = performance.now() + SETTLED_MS;
     }
     this._metrics = metrics;
     if (limits === null) {
       clearTimeout(this._timer);
       this._timer = undefined;
     } else {
-      this._timer ??= setTimeout(() => this._ask(), Math.max(0, this._settled - performance.now()));
+      this._timer ??= setTimeout(() => this._ask(), Math.max(0, this._earliest - performance.now()));
     }
   }
 
@@ -78,7 +80,7 @@ export class Zoom {
   private _ask(): void {
     this._timer = undefined;
     const now = performance.now();
-    if (now < this._settled) {
+    if (now < this._earliest) {
       this.look(this._limits, this._metrics);
       return;
     }
@@ -97,12 +99,19 @@ export class Zoom {
           message.frames.forEach(frame => this._store.apply(frame));
           asked.forEach((known, metric) => this._known.set(metric, known));
           due.forEach(metric => this._pending.delete(metric));
+          this._failures = 0;
           this._changed();
         }
       },
       (error: unknown) => {
-        // The coarser lines stay; the next change of the limits tries again.
         console.warn(`jupyter_dtf: a part of a plot could not be loaded: ${String(error)}`);
+        if (stamp === this._stamp) {
+          // The lines stay as they are until a later request succeeds.
+          due.forEach(metric => this._pending.delete(metric));
+          this._earliest = performance.now() + backoff(this._failures);
+          this._failures += 1;
+          this.look(this._limits, this._metrics);
+        }
       }
     );
   }
@@ -126,7 +135,9 @@ export class Zoom {
   private _stamp = '';
   private _limits: readonly [number, number] | null = null;
   private _metrics: readonly string[] = [];
-  private _settled = 0;
+  /** When the next request may be sent: the limits must have settled, and a failure is followed by a pause. */
+  private _earliest = 0;
+  private _failures = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _store = new SeriesStore();
   private readonly _known = new Map<string, Known>();

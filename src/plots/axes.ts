@@ -1,4 +1,13 @@
-import { formatClockTicks, formatTicks, formatTimeTicks, isBinary } from '../model/format';
+import {
+  formatClock,
+  formatClockTicks,
+  formatDuration,
+  formatNumber,
+  formatTicks,
+  formatTimeTicks,
+  isBinary
+} from '../model/format';
+import type { ShownAxis } from '../model/shownaxis';
 import type { Axis, BokehApi, Figure } from './bokeh';
 import type { FigureOptions } from './figureoptions';
 import type { PlotTheme } from './theme';
@@ -75,4 +84,18 @@ function styleAxis(axis: Axis, theme: PlotTheme): void {
     axis_label_text_font_style: 'normal',
     axis_label_standoff: 3
   });
+}
+
+/** A value of x as text. */
+export function axisText(x: number, axis: ShownAxis): string {
+  switch (axis) {
+    case 'time':
+      return formatDuration(x);
+    case 'wall':
+      return formatClock(x);
+    case 'epoch':
+      return formatNumber(x);
+    default:
+      return formatNumber(Math.round(x));
+  }
 }

@@ -3,11 +3,11 @@ import type { ISignal } from '@lumino/signaling';
 import { isLoad, isOfPair } from '../model/tasklinks';
 import type { RunModel, XAxis } from '../model/run';
 import type { Line, ReplacedLine } from '../model/series';
-import type { Stretch, Tick } from './axismarks';
+import type { Tick } from './axismarks';
 import { arrange, Arrangement } from './plotarrangement';
 import { Plot, plotsOf } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './plotsource';
+import type { PlotSource, SourceMark, SourceStretch } from './plotsource';
 
 /** A run in a comparison, with the name of its line in each plot. */
 export interface ComparedRun {
@@ -133,7 +133,7 @@ export class ComparedRuns implements PlotSource {
     return [];
   }
 
-  stretches(): Stretch[] {
+  stretches(): SourceStretch[] {
     return [];
   }
 

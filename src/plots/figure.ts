@@ -1,16 +1,17 @@
-import { formatClock, formatDuration, formatNumber, formatValue, isAmount } from '../model/format';
+import { formatValue, isAmount } from '../model/format';
 import type { ReplacedLine } from '../model/series';
-import type { ShownAxis } from '../model/shownaxis';
-import { colourAxes, setAxes } from './axes';
+import { axisText, colourAxes, setAxes } from './axes';
 import { AxisMarks, Stretch, Tick } from './axismarks';
 import { Band, bandOf } from './minmaxband';
-import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
+import type { BokehApi, BokehDocument, Box, Figure, PlotView, Range } from './bokeh';
 import { csvOf } from './csv';
 import { drawingOf, pictureOf } from './figurefiles';
+import { type Drawn, FigureLines } from './figurelines';
 import type { FigureOptions } from './figureoptions';
 import type { PlotLine } from './metricplots';
 import type { Legend } from './legend';
-import { extent, indexAt, padded, smooth, within } from './lineprocessing';
+import { drawable, empty, extent, indexAt, isWhole, padded, shifted, smooth, smoothed, within } from './lineprocessing';
+import { type PlacedMark, PlacedMarks } from './placedmarks';
 import type { PlotTheme } from './theme';
 
 /** How the lines are drawn. */
@@ -25,14 +26,6 @@ export interface LineStyle {
   peers?: readonly Float64Array[];
 }
 
-/** A mark on a plot. */
-export interface PlacedMark {
-  x: number | null;
-  /** A text that describes the mark. */
-  label: string;
-  colour: string;
-}
-
 /** The height of a figure, in pixels. */
 export function figureHeight(small: boolean): number {
   return small ? 150 : 210;
@@ -42,48 +35,8 @@ export function figureHeight(small: boolean): number {
 const FEW = 20;
 // Space for the widest tick label and the axis label, so that the frame does not move when the numbers change.
 const LEFT = 74;
-// Opacity of the raw values behind their average.
-const RAW = 0.25;
-// Opacity of values that were later replaced.
-const REPLACED = 0.5;
-// Opacity of lines other than the one pointed at in the legend.
-const BEHIND = 0.15;
 // Maximum distance between a mark and the pointer, as a fraction of the plot's width.
 const NEAR = 0.01;
-
-const AT = { x: { field: 'x' }, y: { field: 'y' } };
-
-interface DrawnBand {
-  source: Source;
-  glyph: GlyphRenderer;
-  area: Band;
-  value: HTMLElement;
-  shown: string;
-}
-
-interface Drawn {
-  source: Source;
-  band: DrawnBand | null;
-  raw: Source | null;
-  few: Source | null;
-  renderers: GlyphRenderer[];
-  dots: GlyphRenderer | null;
-  line: PlotLine;
-  colour: string;
-  y: Float64Array;
-  stamp: string;
-  value: HTMLElement;
-  shown: string;
-}
-
-interface Replaced {
-  task: string;
-  source: Source;
-  glyph: GlyphRenderer;
-  x: Float64Array;
-  y: Float64Array;
-  stamp: string;
-}
 
 /**
  * The Bokeh figure of one plot, in a document of its own: Bokeh traverses a whole document whenever one of its figures
@@ -123,6 +76,8 @@ export class MetricFigure {
     });
     setAxes(_bokeh, this._figure, _options);
     this._axisMarks = new AxisMarks(_bokeh, this._figure);
+    this._placedMarks = new PlacedMarks(_bokeh, this._figure);
+    this._lines = new FigureLines(_bokeh, this._figure, _legend, _options.log);
     this.setTheme(_options.theme);
     this._figure.on_event('rangesupdate', ({ x0, x1 }) => {
       this.follow = false;
@@ -131,7 +86,7 @@ export class MetricFigure {
         this.onLimits?.(x0, x1);
       }
     });
-    _legend.onPoint = task => this._stress(task);
+    _legend.onPoint = task => this._lines.stress(task);
     _legend.onHide = (task, alone) => this.onHide?.(task, alone);
     this._document = new _bokeh.Document();
     // Bokeh creates a notifications view for each document, and keeps it after the document is cleared.
@@ -151,12 +106,13 @@ export class MetricFigure {
   /** Release everything that Bokeh holds for the figure. */
   dispose(): void {
     const { documents } = this._bokeh;
-    // A view that is still being built would otherwise be kept for ever.
-    void this._shown.finally(() => {
+    const clear = () => {
       this._document.clear();
       documents.splice(0, documents.length, ...documents.filter(other => other !== this._document));
       this._view = null;
-    });
+    };
+    // A view that is still being built would otherwise be kept for ever.
+    void this._shown.then(clear, clear);
     this._legend.clear();
   }
 
@@ -204,7 +160,7 @@ export class MetricFigure {
 
   /** The tasks that have lines here; empty for a mean. */
   get tasks(): string[] {
-    return [...new Set([...this._drawn.values()].map(({ line }) => line.task))];
+    return [...new Set([...this._lines.drawn.values()].map(({ line }) => line.task))];
   }
 
   /** Set the tasks for which the others wait in every step, each with a sentence about it. */
@@ -220,23 +176,17 @@ export class MetricFigure {
   }
 
   private _showOrHide(): void {
-    for (const { line, renderers, dots, band } of this._drawn.values()) {
-      const visible = !this._hidden.has(line.task);
-      [...renderers, dots, band?.glyph].forEach(renderer => renderer?.setv({ visible }));
-    }
-    for (const { task, glyph } of this._replaced.values()) {
-      glyph.setv({ visible: !this._hidden.has(task) });
-    }
+    this._lines.setHidden(this._hidden);
     this._legend.setHidden(this._hidden);
   }
 
   private _shownLines(): Drawn[] {
-    return [...this._drawn.values()].filter(({ line }) => !this._hidden.has(line.task));
+    return [...this._lines.drawn.values()].filter(({ line }) => !this._hidden.has(line.task));
   }
 
   /** Whether the figure shows a line that is not among these. */
   lacks(lines: readonly PlotLine[]): boolean {
-    return [...this._drawn.keys()].some(key => !lines.some(line => line.key === key));
+    return [...this._lines.drawn.keys()].some(key => !lines.some(line => line.key === key));
   }
 
   /** Update the lines. */
@@ -245,7 +195,7 @@ export class MetricFigure {
     this._peers = style.peers ?? [];
     let changed = false;
     for (const line of lines) {
-      const drawn = this._drawn.get(line.key) ?? this._add(line, style);
+      const drawn = this._lines.drawn.get(line.key) ?? this._lines.add(line, style.colours);
       const stamp = `${line.version}|${smoothing}|${origin}|${scale}`;
       if (drawn.stamp !== stamp) {
         changed = true;
@@ -259,14 +209,15 @@ export class MetricFigure {
         drawn.source.data = { x, y: drawable(drawn.y, this._options.log) };
         if (line.parts) {
           const weight = whole ? 0 : smoothing;
-          this._showBand(drawn, bandOf(line.parts.map(part => ({ x: shift(part.x), y: smooth(part.y, weight) }))));
+          const parts = line.parts.map(part => ({ x: shift(part.x), y: smooth(part.y, weight) }));
+          this._lines.showBand(drawn, bandOf(parts));
         }
         if (drawn.few || dots) {
-          drawn.few ??= this._addDots(drawn);
+          drawn.few ??= this._lines.addDots(drawn);
           drawn.few.data = dots ? drawn.source.data : empty();
         }
         if (drawn.raw || (smoothing > 0 && !whole)) {
-          drawn.raw ??= this._addRaw(drawn);
+          drawn.raw ??= this._lines.addRaw(drawn);
           drawn.raw.data = smoothing > 0 ? { x, y: drawable(line.y, this._options.log) } : empty();
         }
       }
@@ -283,7 +234,7 @@ export class MetricFigure {
   /** Show the newest values without drawing the lines. Returns false if one is outside the y range. */
   showLatest(lines: readonly PlotLine[], { smoothing, origin, scale }: LineStyle): boolean {
     for (const line of lines) {
-      const drawn = this._drawn.get(line.key);
+      const drawn = this._lines.drawn.get(line.key);
       if (!drawn) {
         return false;
       }
@@ -303,13 +254,12 @@ export class MetricFigure {
   /** Draw earlier values behind the lines, for steps that were executed twice. */
   showReplaced(lines: readonly ReplacedLine[], { origin, scale = 1, colours }: LineStyle): void {
     let changed = false;
-    for (const { name, task, x, y, version } of lines) {
-      let known = this._replaced.get(name);
+    for (const line of lines) {
+      const { name, task, x, y, version } = line;
+      let known = this._lines.replaced.get(name);
       if (!known) {
-        const source = new this._bokeh.ColumnDataSource({ data: empty() });
-        const glyph = this._draw(source, colours.get(task) ?? this._theme.text, REPLACED, 1, [2, 3]);
-        this._replaced.set(name, (known = { task, source, glyph, x, y, stamp: '' }));
-        glyph.setv({ visible: !this._hidden.has(task) });
+        known = this._lines.addReplaced(line, colours);
+        known.glyph.setv({ visible: !this._hidden.has(task) });
       }
       const stamp = `${version}|${origin}|${scale}`;
       if (known.stamp !== stamp) {
@@ -327,7 +277,7 @@ export class MetricFigure {
 
   /** Show each line's value at `x`, or its latest value. */
   showValues(x: number | null): void {
-    for (const drawn of this._drawn.values()) {
+    for (const drawn of this._lines.drawn.values()) {
       const text = this._valueAt(drawn, x);
       if (drawn.shown !== text) {
         drawn.shown = text;
@@ -367,20 +317,7 @@ export class MetricFigure {
 
   /** Show these marks; there are never fewer than before. */
   mark(marks: readonly PlacedMark[]): void {
-    this._placed = marks;
-    marks.forEach(({ x, colour }, index) => {
-      let span = this._marks[index];
-      if (!span) {
-        span = new this._bokeh.Span({ dimension: 'height', line_dash: [4, 4], line_width: 1.5 });
-        this._marks[index] = span;
-        this._figure.add_layout(span);
-      }
-      const stamp = `${x}|${colour}`;
-      if (this._marked[index] !== stamp) {
-        this._marked[index] = stamp;
-        span.setv({ location: x, visible: x !== null, line_color: colour });
-      }
-    });
+    this._placedMarks.update(marks);
   }
 
   /** Show marks at the axis and in the background. */
@@ -398,114 +335,15 @@ export class MetricFigure {
       return '';
     }
     const near = NEAR * (this._x.end - this._x.start);
-    const found = this._placed.filter(mark => mark.x !== null && Math.abs(mark.x - x) <= near);
-    return [...found.map(mark => mark.label), ...this._axisMarks.between(x - near, x + near)].join('\n');
+    const [from, to] = [x - near, x + near];
+    return [...this._placedMarks.between(from, to), ...this._axisMarks.between(from, to)].join('\n');
   }
 
   setTheme(theme: PlotTheme): void {
     this._theme = theme;
     colourAxes(this._figure, theme);
     this._axisMarks.setColour(theme.text);
-    for (const { line, renderers, dots, band } of this._drawn.values()) {
-      if (line.task === '') {
-        band?.glyph.glyph.setv({ fill_color: theme.text });
-        renderers.forEach(({ glyph }) => glyph.setv({ line_color: theme.text }));
-        dots?.glyph.setv({ line_color: theme.text, fill_color: theme.text });
-      }
-    }
-  }
-
-  private _add(line: PlotLine, { colours }: LineStyle): Drawn {
-    const colour = colours.get(line.task) ?? this._theme.text;
-    const source = new this._bokeh.ColumnDataSource({ data: empty() });
-    const value = this._legend.add(line, colour);
-    value.append(document.createTextNode(''));
-    const made: Drawn = {
-      source,
-      band: null,
-      raw: null,
-      few: null,
-      renderers: line.phase === 'epoch' ? [] : [this._draw(source, colour, 1, 1.5, line.validation)],
-      dots: null,
-      line,
-      colour,
-      y: line.y,
-      stamp: '',
-      value,
-      shown: ''
-    };
-    this._drawn.set(line.key, made);
-    return made;
-  }
-
-  private _showBand(drawn: Drawn, area: Band): void {
-    const { log } = this._options;
-    if (!drawn.band) {
-      const source = new this._bokeh.ColumnDataSource({ data: { x: area.x, y1: area.low, y2: area.high } });
-      const glyph = this._figure.varea({
-        x: { field: 'x' },
-        y1: { field: 'y1' },
-        y2: { field: 'y2' },
-        source,
-        fill_color: drawn.colour,
-        fill_alpha: BEHIND,
-        level: 'underlay'
-      });
-      const value = this._legend.addBand(drawn.line);
-      value.append(document.createTextNode(''));
-      drawn.band = { source, glyph, area, value, shown: '' };
-    }
-    drawn.band.area = area;
-    // An area cannot have gaps: on a logarithmic axis it ends at the lowest value that can be drawn.
-    const least = log ? (extent([area.high, area.low], true)?.[0] ?? 1) : 0;
-    const floor = (values: Float64Array) => (log ? values.map(value => Math.max(value, least)) : values);
-    drawn.band.source.data = { x: area.x, y1: floor(area.low), y2: floor(area.high) };
-  }
-
-  /** Fade all tasks but `task`; null: none. */
-  private _stress(task: string | null): void {
-    for (const { line, renderers, dots } of this._drawn.values()) {
-      const share = task === null || line.task === task ? 1 : BEHIND;
-      renderers.forEach(({ glyph }, index) => glyph.setv({ line_alpha: share * (index === 0 ? 1 : RAW) }));
-      dots?.glyph.setv({ line_alpha: share, fill_alpha: share });
-    }
-    for (const { task: whose, glyph } of this._replaced.values()) {
-      glyph.glyph.setv({ line_alpha: REPLACED * (task === null || whose === task ? 1 : BEHIND) });
-    }
-  }
-
-  /** Add the raw line behind its average. Created when the line is first smoothed, since each glyph costs time. */
-  private _addRaw({ colour, renderers }: Drawn): Source {
-    const source = new this._bokeh.ColumnDataSource({ data: empty() });
-    renderers.push(this._draw(source, colour, RAW, 1, false));
-    return source;
-  }
-
-  private _addDots(drawn: Drawn): Source {
-    const source = new this._bokeh.ColumnDataSource({ data: empty() });
-    const { colour } = drawn;
-    const size = drawn.line.phase === 'epoch' ? 8 : 4;
-    drawn.dots = this._figure.scatter({ ...AT, source, size, line_color: colour, fill_color: colour });
-    return source;
-  }
-
-  private _draw(
-    source: Source,
-    colour: string,
-    alpha: number,
-    width: number,
-    dash: boolean | [number, number]
-  ): GlyphRenderer {
-    return this._figure.line({
-      ...AT,
-      source,
-      line_color: colour,
-      line_alpha: alpha,
-      line_width: width,
-      line_dash: dash === true ? [6, 3] : dash || 'solid',
-      line_join: 'round',
-      level: alpha < 1 ? 'underlay' : 'glyph'
-    });
+    this._lines.setColour(theme.text);
   }
 
   /** Fit the y range to the visible part of the lines, unless the user has chosen that range too. */
@@ -517,7 +355,7 @@ export class MetricFigure {
     const drawn = this._shownLines().flatMap(({ line: { x }, y, band }) =>
       band ? [seen(x, y), seen(band.area.x, band.area.low), seen(band.area.x, band.area.high)] : [seen(x, y)]
     );
-    const replaced = [...this._replaced.values()]
+    const replaced = [...this._lines.replaced.values()]
       .filter(({ task }) => !this._hidden.has(task))
       .map(({ x, y }) => seen(x, y));
     const limits = extent([...drawn, ...replaced, ...this._peers], this._options.log);
@@ -538,48 +376,8 @@ export class MetricFigure {
   private readonly _document: BokehDocument;
   private readonly _figure: Figure;
   private readonly _axisMarks: AxisMarks;
+  private readonly _placedMarks: PlacedMarks;
+  private readonly _lines: FigureLines;
   private readonly _x: Range;
   private readonly _y: Range;
-  private readonly _drawn = new Map<string, Drawn>();
-  private readonly _replaced = new Map<string, Replaced>();
-  private _placed: readonly PlacedMark[] = [];
-  private readonly _marks: Model[] = [];
-  private readonly _marked: string[] = [];
-}
-
-function axisText(x: number, axis: ShownAxis): string {
-  switch (axis) {
-    case 'time':
-      return formatDuration(x);
-    case 'wall':
-      return formatClock(x);
-    case 'epoch':
-      return formatNumber(x);
-    default:
-      return formatNumber(Math.round(x));
-  }
-}
-
-/**
- * Whether the values are means over a whole set of data: there are few of them, and smoothing would only delay them.
- */
-function isWhole({ validation, phase }: PlotLine): boolean {
-  return validation || phase === 'epoch';
-}
-
-function smoothed(line: PlotLine, smoothing: number): Float64Array {
-  return isWhole(line) ? line.y : smooth(line.y, smoothing);
-}
-
-function shifted(x: Float64Array, origin: number, scale = 1): Float64Array {
-  return origin === 0 && scale === 1 ? x : x.map(value => (value - origin) * scale);
-}
-
-function empty(): { x: Float64Array; y: Float64Array } {
-  return { x: new Float64Array(), y: new Float64Array() };
-}
-
-/** A logarithmic axis cannot show values of zero or less: they become gaps. */
-function drawable(y: Float64Array, log: boolean): Float64Array {
-  return log ? y.map(value => (value > 0 ? value : NaN)) : y;
 }

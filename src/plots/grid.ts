@@ -6,9 +6,12 @@ import type { PlotChoices } from '../model/plotchoices';
 import type { ShownAxis } from '../model/shownaxis';
 import type { ReplacedLine } from '../model/series';
 import { type BokehApi, loadBokeh } from './bokeh';
+import type { Stretch } from './axismarks';
 import { PlotCard } from './plotcard';
 import { openByDefault, replacePlots } from './plotarrangement';
-import type { LineStyle, MetricFigure, PlacedMark } from './figure';
+import type { LineStyle, MetricFigure } from './figure';
+import type { PlacedMark } from './placedmarks';
+import { FigureMaker } from './figuremaker';
 import { filterOf } from './plotfilter';
 import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './metricplots';
 import type { PlotWords } from './legend';
@@ -22,10 +25,6 @@ import { PlotTheme, readTheme } from './theme';
 const FRAME_MS = 17;
 // The interval at which to look whether new points are visible, if the last ones were not.
 const DEFERRING_MS = 250;
-// Figures are created for at most this long before yielding to user input.
-const MAKING_MS = 20;
-// Scrolling faster than this, in pixels per frame, leaves no time to see a plot.
-const FAST = 400;
 
 /** The user's settings. */
 export interface GridOptions {
@@ -68,6 +67,11 @@ export class PlotGrid implements IDisposable {
       card: plot => this._card(plot)
     });
     this._viewport = new ViewportObserver(host, () => this._onViewport());
+    this._maker = new FigureMaker(host, {
+      due: () => (this._disposed ? [] : this._due()),
+      make: (card, bokeh) => this._makeOne(card, bokeh),
+      problem: error => _parts.onProblem(error)
+    });
     this._resize = new ResizeObserver(() => this._measure());
     this._resize.observe(host);
     source.changed.forEach(signal => signal.connect(this._schedule, this));
@@ -253,14 +257,16 @@ export class PlotGrid implements IDisposable {
     if (redraw === 'lines' || (redraw === 'values' && !this._showLatest(near))) {
       this._update(near, extent);
     }
-    const [ticks, stretches, slow] = [source.ticks(), source.stretches(), source.slow ?? {}];
+    const [ticks, stretches, slow] = [source.ticks(), this._stretches(), source.slow ?? {}];
     for (const { figure, plot } of near) {
       figure?.mark(this._marks(plot, source.colours(plot)));
       figure?.markAxis(ticks, stretches);
       figure?.setSlow(slow);
     }
     this._crosshair.renew();
-    void this._make();
+    if (this._bokeh) {
+      void this._maker.make(this._bokeh);
+    }
   }
 
   /** Give the figures of these cards their newest lines. */
@@ -320,54 +326,23 @@ export class PlotGrid implements IDisposable {
     return marks.map(({ x, label, task }) => ({ x, label, colour: colours.get(task) ?? this._theme.error }));
   }
 
-  /** Create the figures that are near the viewport and have data, a few per frame, visible ones first. */
-  private async _make(): Promise<void> {
-    if (this._making || !this._bokeh) {
-      return;
-    }
-    this._making = true;
-    try {
-      let top = this._parts.host.getBoundingClientRect().top;
-      while (!this._disposed) {
-        const began = performance.now();
-        for (const card of this._due()) {
-          await this._makeOne(card, this._bokeh);
-          if (performance.now() - began > MAKING_MS || this._disposed) {
-            break;
-          }
-        }
-        if (this._due().length === 0) {
-          break;
-        }
-        do {
-          await new Promise(requestAnimationFrame);
-          const now = this._parts.host.getBoundingClientRect().top;
-          this._fast = Math.abs(now - top) > FAST;
-          top = now;
-        } while (this._fast && !this._disposed);
-      }
-    } catch (error) {
-      this._parts.onProblem(error);
-    } finally {
-      this._making = false;
-    }
+  private _stretches(): Stretch[] {
+    const { source, words } = this._parts;
+    return source.stretches().map(({ start, end, first, last }) => ({ start, end, label: words.again(first, last) }));
   }
 
-  /** Cards whose figure has yet to be created, visible ones first. */
+  /** The cards near the viewport that have data but no figure. */
   private _due(): PlotCard[] {
-    const due = this._near().filter(
-      card => !card.figure && this._parts.host.clientWidth > 0 && this._lines(card.plot).length > 0
-    );
-    const inSight = new Map(due.map(card => [card, card.isInSight]));
-    return due.sort((a, b) => Number(inSight.get(b)) - Number(inSight.get(a)));
+    const { host } = this._parts;
+    return this._near().filter(card => !card.figure && host.clientWidth > 0 && this._lines(card.plot).length > 0);
   }
 
   private async _makeOne(card: PlotCard, bokeh: BokehApi): Promise<void> {
     if (this._disposed || card.figure || !this._viewport.has(card.node)) {
       return;
     }
-    const style = this._style(card.plot);
     const { plot } = card;
+    const style = this._style(plot);
     const { unit } = plot;
     const { words, source } = this._parts;
     const { axis } = source;
@@ -390,9 +365,11 @@ export class PlotGrid implements IDisposable {
     if (this._limits) {
       figure.setLimits(...this._limits);
     }
-    figure.update(this._lines(card.plot), style);
-    figure.mark(this._marks(card.plot, style.colours));
-    figure.markAxis(this._parts.source.ticks(), this._parts.source.stretches());
+    const lines = this._lines(plot);
+    figure.update(lines, style);
+    figure.showReplaced(this._replaced(plot, lines), style);
+    figure.mark(this._marks(plot, style.colours));
+    figure.markAxis(this._parts.source.ticks(), this._stretches());
     figure.setSlow(this._parts.source.slow ?? {});
     this._alignLegends(card);
     await figure.show();
@@ -518,8 +495,7 @@ export class PlotGrid implements IDisposable {
   private _follow = true;
   private _limits: [number, number] | null = null;
   private _disposed = false;
-  private _making = false;
-  private _fast = false;
+  private readonly _maker: FigureMaker;
   private _arranged = '';
   private _choice = 0;
   private _legendHeight = 0;

@@ -19,6 +19,8 @@ export interface PlotWords extends ToolWords {
   /** The text for the number of plots under a heading. */
   count: (plots: number) => string;
   rest: string;
+  /** The label of an interval in which steps were executed a second time. */
+  again: (first: number, last: number) => string;
   /** The label of a task for which the others wait. */
   slow: string;
   /** The description of what a click on the name of a line does. */
@@ -37,8 +39,8 @@ export class Legend {
 
   constructor(private readonly _words: PlotWords) {}
 
-  /** Add a line; returns the element for its value. */
-  add(line: PlotLine, colour: string): HTMLElement {
+  /** Add a line, with the color of its task or null for that of the text; returns the element for its value. */
+  add(line: PlotLine, colour: string | null): HTMLElement {
     const entry = this._entry(line.task, colour);
     const value = element('span', 'jp-dtf-plot-value');
     entry.append(
@@ -60,7 +62,7 @@ export class Legend {
 
   /** Add the band behind a mean; returns the element for its limits. */
   addBand(line: PlotLine): HTMLElement {
-    const entry = this._entry(line.task, '');
+    const entry = this._entry(line.task, null);
     const value = element('span', 'jp-dtf-plot-value jp-mod-range');
     value.title = this._words.rangeOf(line.parts?.length ?? 0);
     const swatch = element('span', 'jp-dtf-plot-swatch jp-mod-band');
@@ -99,7 +101,7 @@ export class Legend {
     this._entries.clear();
   }
 
-  private _entry(task: string, colour: string): HTMLElement {
+  private _entry(task: string, colour: string | null): HTMLElement {
     let entry = this._entries.get(task);
     if (!entry) {
       entry = element('span', 'jp-dtf-plot-key');
@@ -109,7 +111,7 @@ export class Legend {
       name.setAttribute('aria-pressed', 'true');
       name.onclick = event => this.onHide?.(task, event.shiftKey || event.altKey);
       entry.append(name);
-      entry.style.color = task === '' ? 'var(--jp-ui-font-color1)' : colour;
+      entry.style.color = colour ?? 'var(--jp-ui-font-color1)';
       entry.onpointerenter = () => this.onPoint?.(task);
       entry.onpointerleave = () => this.onPoint?.(null);
       // In task order, regardless of which task reported first.

@@ -1,5 +1,7 @@
 /** Processing of lines before they are drawn: smoothing and limits. Pure. */
 
+import type { PlotLine } from './metricplots';
+
 /**
  * Exponential moving average of `y` with bias correction, for a given weight of past values (0 to below 1). Non-finite
  * values remain gaps and do not affect others.
@@ -80,4 +82,31 @@ export function indexAt(x: Float64Array, at: number): number {
     }
   }
   return low - 1;
+}
+
+/**
+ * Whether the values are means over a whole set of data: there are few of them, and smoothing would only delay them.
+ */
+export function isWhole({ validation, phase }: PlotLine): boolean {
+  return validation || phase === 'epoch';
+}
+
+/** The values of a line as they are drawn: smoothed, except means over a whole set of data. */
+export function smoothed(line: PlotLine, smoothing: number): Float64Array {
+  return isWhole(line) ? line.y : smooth(line.y, smoothing);
+}
+
+/** `x` on an axis with this origin and this many units per unit of `x`. */
+export function shifted(x: Float64Array, origin: number, scale = 1): Float64Array {
+  return origin === 0 && scale === 1 ? x : x.map(value => (value - origin) * scale);
+}
+
+/** The data of a line without points. */
+export function empty(): { x: Float64Array; y: Float64Array } {
+  return { x: new Float64Array(), y: new Float64Array() };
+}
+
+/** A logarithmic axis cannot show values of zero or less: they become gaps. */
+export function drawable(y: Float64Array, log: boolean): Float64Array {
+  return log ? y.map(value => (value > 0 ? value : NaN)) : y;
 }

@@ -3,11 +3,11 @@ import type { ISignal } from '@lumino/signaling';
 import type { MachinesModel } from '../model/machinefigures';
 import type { Line, ReplacedLine } from '../model/series';
 import { meanOf, taskHeat } from '../model/taskheat';
-import type { Stretch, Tick } from './axismarks';
+import type { Tick } from './axismarks';
 import type { Arrangement, Family } from './plotarrangement';
 import type { Plot } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './plotsource';
+import type { PlotSource, SourceMark, SourceStretch } from './plotsource';
 
 // With more hosts than this, aggregate plots of all hosts come first.
 const FEW_HOSTS = 8;
@@ -168,7 +168,7 @@ export class MachinePlots implements PlotSource {
     return [];
   }
 
-  stretches(): Stretch[] {
+  stretches(): SourceStretch[] {
     return [];
   }
 

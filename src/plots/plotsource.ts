@@ -2,7 +2,7 @@ import type { ISignal } from '@lumino/signaling';
 
 import type { ShownAxis } from '../model/shownaxis';
 import type { Line, ReplacedLine } from '../model/series';
-import type { Stretch, Tick } from './axismarks';
+import type { Tick } from './axismarks';
 import type { Arrangement } from './plotarrangement';
 import type { Plot } from './metricplots';
 
@@ -11,6 +11,14 @@ export interface SourceMark {
   x: number | null;
   label: string;
   task: string;
+}
+
+/** An interval of the axis in which the steps from `first` to `last` were executed a second time. */
+export interface SourceStretch {
+  start: number;
+  end: number;
+  first: number;
+  last: number;
 }
 
 /** The data source of a grid of plots. */
@@ -60,5 +68,5 @@ export interface PlotSource {
   /** Ticks at the axis of each plot, sorted by x. */
   ticks(): Tick[];
   /** Highlighted intervals in the background of each plot. */
-  stretches(): Stretch[];
+  stretches(): SourceStretch[];
 }

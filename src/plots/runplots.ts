@@ -6,11 +6,11 @@ import type { RunModel } from '../model/run';
 import { scaleOf, ShownAxis } from '../model/shownaxis';
 import type { Line, ReplacedLine } from '../model/series';
 import { Zoom } from '../model/zoom';
-import type { Stretch, Tick } from './axismarks';
+import type { Tick } from './axismarks';
 import { arrange, Arrangement } from './plotarrangement';
 import { Plot, plotsOf } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './plotsource';
+import type { PlotSource, SourceMark, SourceStretch } from './plotsource';
 
 /** The metrics of the model's quality, or those of the load on the machines. */
 export type MetricsOf = 'model' | 'load';
@@ -126,13 +126,12 @@ export class RunPlots implements PlotSource {
   }
 
   /** Intervals in which steps were executed a second time. */
-  stretches(): Stretch[] {
+  stretches(): SourceStretch[] {
     return this._run.doneAgain.map(({ first, last, begun, ended }) => {
-      const label = `steps ${first} to ${last} were done a second time`;
       const [start, end] = [first, last].map((step, index) =>
         this._at({ step, time: index === 0 ? begun : ended })
       ) as [number, number];
-      return { start, end, label };
+      return { start, end, first, last };
     });
   }
 

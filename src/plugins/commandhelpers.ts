@@ -2,6 +2,8 @@ import { InputDialog, Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyJSONObject } from '@lumino/coreutils';
 
+import { messageOf } from '../model/errormessage';
+
 /** The schema of a command's arguments, all of them optional strings: the user is asked for missing ones. */
 export function describe(properties: Record<string, string>): { args: ReadonlyJSONObject } {
   return {
@@ -41,7 +43,7 @@ export async function attempt<T>(trans: TranslationBundle, what: () => Promise<T
   try {
     return await what();
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     Notification.error(message !== '' ? message : trans.__('The Jupyter server does not respond.'));
     return undefined;
   }

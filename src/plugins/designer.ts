@@ -10,7 +10,7 @@ import {
 } from '@jupyterlab/apputils';
 import type { CodeEditor } from '@jupyterlab/codeeditor';
 import { PathExt } from '@jupyterlab/coreutils';
-import type { DocumentRegistry, IDocumentWidget } from '@jupyterlab/docregistry';
+import type { IDocumentWidget } from '@jupyterlab/docregistry';
 import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
@@ -30,6 +30,7 @@ import type { DesignerOptions, OpenDesign } from '../widgets/designeroptions';
 import { attempt, choose, describe } from './commandhelpers';
 import { openNewDocument } from './newdocument';
 import { placementServices } from './placement';
+import { trackDocuments } from './trackeddocuments';
 
 const FACTORY = 'Designer';
 const FILE_TYPE = 'dtf-design';
@@ -144,18 +145,9 @@ export const designer: JupyterFrontEndPlugin<void> = {
       },
       options
     );
-    // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-assertion -- needed with exact optional properties
-    docRegistry.addWidgetFactory(factory as DocumentRegistry.WidgetFactory);
+    trackDocuments(docRegistry, factory, tracker, designIcon, restorer);
     factory.widgetCreated.connect((_, document) => {
-      document.title.icon = designIcon;
-      document.context.pathChanged.connect(() => void tracker.save(document));
-      void tracker.add(document);
       document.design.changed.connect(() => commands.notifyCommandChanged());
-    });
-    void restorer?.restore(tracker, {
-      command: 'docmanager:open',
-      args: ({ context }) => ({ path: context.path, factory: FACTORY }),
-      name: ({ context }) => context.path
     });
 
     const current = () => {

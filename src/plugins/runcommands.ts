@@ -4,7 +4,7 @@ import {
   Dialog,
   ICommandPalette,
   IThemeManager,
-  MainAreaWidget,
+  type MainAreaWidget,
   showDialog,
   WidgetTracker
 } from '@jupyterlab/apputils';
@@ -18,7 +18,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import { momentText } from '../views/localizedtext';
 import { RunDashboard } from '../widgets/dashboard';
 import { attempt, choose, describe } from './commandhelpers';
-import { showInMain } from './mainarea';
+import { mainWidget, showInMain } from './mainarea';
 import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resumecommands';
 
 /** Dashboards of runs, and the commands for runs. */
@@ -93,21 +93,15 @@ export const runs: JupyterFrontEndPlugin<void> = {
             resume: (id, at) => openResumeMenu(commands, dtf, id, at),
             menu
           });
-          widget = new MainAreaWidget({ content });
-          widget.toolbar.hide(); // the dashboard has a toolbar of its own
-          widget.id = `jupyter-dtf-run-${run}`;
-          widget.title.icon = runIcon;
-          const { title } = widget;
-          const name = () => {
+          const title = () => {
             const info = dtf.runs.get(run);
-            title.label = dtf.runs.title(run);
-            title.caption = info
+            const caption = info
               ? trans.__('Run %1 on %2, %3', info.name, info.cluster, momentText(info.created))
               : run;
+            return { label: dtf.runs.title(run), caption };
           };
-          name();
-          dtf.runs.changed.connect(name);
-          widget.disposed.connect(() => dtf.runs.changed.disconnect(name));
+          const { changed } = dtf.runs;
+          widget = mainWidget(content, { id: `jupyter-dtf-run-${run}`, icon: runIcon, title, changed });
           await tracker.add(widget);
         }
         showInMain(app.shell, widget, args);

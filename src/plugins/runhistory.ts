@@ -3,7 +3,7 @@ import {
   ICommandPalette,
   InputDialog,
   IThemeManager,
-  MainAreaWidget,
+  type MainAreaWidget,
   Notification,
   WidgetTracker
 } from '@jupyterlab/apputils';
@@ -20,7 +20,7 @@ import type { HistoryChoices } from '../views/history/history';
 import { HistoryPane } from '../widgets/historypane';
 import { describe } from './commandhelpers';
 import { askLines } from './multilinedialog';
-import { showInMain } from './mainarea';
+import { mainWidget, showInMain } from './mainarea';
 import { RunEdits } from './runedits';
 
 const KEPT = 'jupyter_dtf:history';
@@ -99,11 +99,8 @@ export const history: JupyterFrontEndPlugin<void> = {
           if (kept) {
             content.setChoices(kept);
           }
-          widget = new MainAreaWidget({ content });
-          widget.toolbar.hide(); // it has a toolbar of its own
-          widget.id = 'jupyter-dtf-history';
-          widget.title.icon = runIcon;
-          widget.title.label = trans.__('Runs');
+          const title = () => ({ label: trans.__('Runs') });
+          widget = mainWidget(content, { id: 'jupyter-dtf-history', icon: runIcon, title });
           await tracker.add(widget);
         }
         showInMain(app.shell, widget);

@@ -1,6 +1,5 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, IThemeManager, WidgetTracker } from '@jupyterlab/apputils';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -12,6 +11,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import { RunsDashboardDocument, RunsDashboardFactory } from '../widgets/runsdashboarddocument';
 import { attempt } from './commandhelpers';
 import { openNewDocument } from './newdocument';
+import { trackDocuments } from './trackeddocuments';
 
 const FACTORY = 'Runs Dashboard';
 const FILE_TYPE = 'dtf-runs-dashboard';
@@ -63,18 +63,7 @@ export const runsDashboards: JupyterFrontEndPlugin<void> = {
         openText: path => void commands.execute('docmanager:open', { path, factory: 'Editor' })
       }
     );
-    // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-assertion -- needed with exact optional properties
-    docRegistry.addWidgetFactory(factory as DocumentRegistry.WidgetFactory);
-    factory.widgetCreated.connect((_, document) => {
-      document.title.icon = runIcon;
-      document.context.pathChanged.connect(() => void tracker.save(document));
-      void tracker.add(document);
-    });
-    void restorer?.restore(tracker, {
-      command: 'docmanager:open',
-      args: ({ context }) => ({ path: context.path, factory: FACTORY }),
-      name: ({ context }) => context.path
-    });
+    trackDocuments(docRegistry, factory, tracker, runIcon, restorer);
 
     commands.addCommand(CommandIDs.newRunsDashboard, {
       label: args => {

@@ -3,7 +3,7 @@ import {
   Clipboard,
   ICommandPalette,
   InputDialog,
-  MainAreaWidget,
+  type MainAreaWidget,
   Notification,
   WidgetTracker
 } from '@jupyterlab/apputils';
@@ -16,7 +16,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import type { SearchActions } from '../views/search/searchview';
 import { SearchPane } from '../widgets/searchpane';
 import { attempt, choose, describe } from './commandhelpers';
-import { showInMain } from './mainarea';
+import { mainWidget, showInMain } from './mainarea';
 
 /** The actions of a search's view, wherever it is shown. */
 export function searchActions(commands: JupyterFrontEnd['commands'], trans: TranslationBundle): SearchActions {
@@ -73,19 +73,13 @@ export const searches: JupyterFrontEndPlugin<void> = {
         let widget = tracker.find(other => other.content.search === search);
         if (!widget) {
           const content = new SearchPane({ search, dtf, trans, ...searchActions(commands, trans) });
-          widget = new MainAreaWidget({ content });
-          widget.toolbar.hide();
-          widget.id = `jupyter-dtf-search-${search}`;
-          widget.title.icon = runIcon;
-          const { title } = widget;
-          const name = () => {
+          const title = () => {
             const found = find(search);
-            title.label = found?.name ?? search;
-            title.caption = found ? trans.__('Search %1 on %2', found.name, found.cluster) : search;
+            const caption = found ? trans.__('Search %1 on %2', found.name, found.cluster) : search;
+            return { label: found?.name ?? search, caption };
           };
-          name();
-          dtf.runs.changed.connect(name);
-          widget.disposed.connect(() => dtf.runs.changed.disconnect(name));
+          const { changed } = dtf.runs;
+          widget = mainWidget(content, { id: `jupyter-dtf-search-${search}`, icon: runIcon, title, changed });
           await tracker.add(widget);
         }
         showInMain(app.shell, widget, args);

@@ -8,6 +8,7 @@ import { IconButton, Section, SmallButton, StateMark, WithCode } from './control
 import { Load } from './clusterload';
 import { Mark } from './stateicons';
 import { stateText } from './localizedtext';
+import { followPointer } from './pointerdrag';
 
 /** The actions on a cluster in its row. */
 export interface ClusterActions {
@@ -25,25 +26,20 @@ const DRAG_THRESHOLD_PX = 5;
 const MOST_COMING = 16;
 const MOST_REMARKS = 8;
 
-function useDrag(begin: (at: { clientX: number; clientY: number }) => void): (event: React.PointerEvent) => void {
-  return event => {
-    if (event.button !== 0 || (event.target as HTMLElement).closest('button')) {
-      return;
-    }
-    const { clientX, clientY } = event;
-    const move = (moved: PointerEvent) => {
+/** Call `begin` once the pointer has moved a few pixels after a press on a row, unless a button was pressed. */
+function dragRow(event: React.PointerEvent, begin: (at: { clientX: number; clientY: number }) => void): void {
+  if (event.button !== 0 || (event.target as HTMLElement).closest('button')) {
+    return;
+  }
+  const { clientX, clientY } = event;
+  const stop = followPointer(event.pointerId, document, {
+    move: moved => {
       if (Math.hypot(moved.clientX - clientX, moved.clientY - clientY) > DRAG_THRESHOLD_PX) {
-        end();
+        stop();
         begin(moved);
       }
-    };
-    const end = () => {
-      document.removeEventListener('pointermove', move);
-      document.removeEventListener('pointerup', end);
-    };
-    document.addEventListener('pointermove', move);
-    document.addEventListener('pointerup', end);
-  };
+    }
+  });
 }
 
 /** Remarks about a cluster for the user: that it does not respond, problems that can be fixed, other notes. */
@@ -150,7 +146,6 @@ export function ClusterRow(props: {
 }): React.ReactElement {
   const { cluster, connected, actions, trans } = props;
   const { name, state } = cluster;
-  const drag = useDrag(at => actions.drag(name, at));
   const usable = (state === 'running' || state === 'starting') && !cluster.incompatible;
   const jobs = cluster.incompatible ? trans.__('another version') : formatJobs(cluster.jobs);
   const words = state === 'running' ? jobs : stateText(state, trans);
@@ -159,7 +154,7 @@ export function ClusterRow(props: {
       className="jp-dtf-row jp-dtf-cluster"
       data-name={name}
       aria-label={trans.__('Cluster %1', name)}
-      onPointerDown={usable ? drag : undefined}
+      onPointerDown={usable ? event => dragRow(event, at => actions.drag(name, at)) : undefined}
       title={usable ? trans.__('Drag into a notebook to connect it') : undefined}
       onContextMenu={event => {
         event.preventDefault();

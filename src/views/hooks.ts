@@ -1,6 +1,8 @@
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
+import { messageOf } from '../model/errormessage';
+
 /** Assumed until an element has been measured. */
 const DEFAULT_PX = 800;
 
@@ -81,14 +83,17 @@ export function useSeen(host: React.RefObject<HTMLElement>): boolean {
   return seen;
 }
 
-/** The result of reading a step; an error message if that failed; undefined while loading. */
+/**
+ * The result of reading a step; an error message if that failed; undefined until the first one is there. While another
+ * step is loading, the previous result stays.
+ */
 export function useRead<T>(read: (step: number) => Promise<T>, step: number): T | string | undefined {
   const [found, setFound] = React.useState<T | string | undefined>(undefined);
   React.useEffect(() => {
     let gone = false;
     read(step).then(
       value => !gone && setFound(value),
-      (error: unknown) => !gone && setFound(error instanceof Error ? error.message : String(error))
+      (error: unknown) => !gone && setFound(messageOf(error))
     );
     return () => {
       gone = true;

@@ -2,6 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { ClusterRequest, DEFAULTS, FieldInfo, KindInfo, Preview, Problem } from '../api/schema';
+import { messageOf } from '../model/errormessage';
 import { JobRow, JobRows, jobsOf, Problems, rowsOf } from './jobrows';
 import { OptionField, optionText, optionValue } from './optionfield';
 
@@ -21,7 +22,7 @@ export function problemOf(error: unknown): Problem {
   const { field } = error as { field?: unknown };
   return {
     field: typeof field === 'string' ? field : '',
-    message: error instanceof Error ? error.message : String(error),
+    message: messageOf(error),
     level: 'error'
   };
 }

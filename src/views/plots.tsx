@@ -54,6 +54,7 @@ export function Plots(props: {
       save: (metric: string) => trans.__('Save %1', metric),
       saveAs: (format: string) =>
         format === 'csv' ? trans.__('Plot data as CSV') : trans.__('Image as %1', format.toUpperCase()),
+      again: (first: number, last: number) => trans.__('steps %1 to %2 were done a second time', first, last),
       slow: trans.__('slow'),
       hide: trans.__('Hide or show in all plots; with Shift, show only this one'),
       pin: (metric: string) => trans.__('Keep %1 on top', metric),

@@ -17,7 +17,6 @@ export function ReportedTexts(props: {
   const { series, read, trans } = props;
   const { steps, name } = series;
   const [index, choose] = useChosenStep(steps);
-  // While another step is loading, the previous one stays.
   const shown = useRead(read, steps[index]!);
   return (
     <section className="jp-dtf-pictures" aria-label={name}>

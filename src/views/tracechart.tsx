@@ -6,6 +6,7 @@ import { formatBytes, formatTicks, formatValue } from '../model/format';
 import { moved, Span, ticksOf, TimelineRow, zoomed } from '../model/trace';
 import { SmallButton } from './controls';
 import { useWidth } from './hooks';
+import { followPointer } from './pointerdrag';
 
 const LABEL_PX = 130;
 const RIGHT_PX = 12;
@@ -82,13 +83,10 @@ export function TimelineChart(props: {
     });
   });
   const onPointerDown = (event: React.PointerEvent<SVGSVGElement>) => {
-    const target = event.currentTarget;
     const from = event.clientX;
-    const drag = (moving: PointerEvent) => setSpan(moved(span, (from - moving.clientX) / scale, whole));
-    const end = () => target.removeEventListener('pointermove', drag);
-    target.setPointerCapture(event.pointerId);
-    target.addEventListener('pointermove', drag);
-    target.addEventListener('lostpointercapture', end, { once: true });
+    followPointer(event.pointerId, event.currentTarget, {
+      move: ({ clientX }) => setSpan(moved(span, (from - clientX) / scale, whole))
+    });
   };
   const ticks = ticksOf(span, Math.max(2, plot / 110));
   const labels = formatTicks(

@@ -242,7 +242,7 @@ export interface Seen {
   body: unknown;
 }
 
-/** Returns the settings of a server that responds with the value of `answer`: a body, or a Response. */
+/** Returns the settings of a server that responds with the value of `answer`, possibly a promise: a body, or a Response. */
 export function fakeSettings(answer: (seen: Seen) => unknown = () => ({})): {
   settings: ServerConnection.ISettings;
   seen: Seen[];
@@ -263,7 +263,7 @@ export function fakeSettings(answer: (seen: Seen) => unknown = () => ({})): {
         body: text === '' ? undefined : JSON.parse(text)
       };
       seen.push(one);
-      const body = answer(one);
+      const body = await answer(one);
       return body instanceof Response ? body : new Response(JSON.stringify(body), { status: 200 });
     }
   });

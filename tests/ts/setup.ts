@@ -18,7 +18,9 @@ window.matchMedia = ((query: string) => ({
   matches: false,
   media: query,
   addEventListener: () => undefined,
-  removeEventListener: () => undefined
+  removeEventListener: () => undefined,
+  addListener: () => undefined, // of an older form of this interface, which JupyterLab's toolbar uses
+  removeListener: () => undefined
 })) as unknown as typeof window.matchMedia;
 
 configure({ asyncUtilTimeout: 100_000 }); // slightly less than the time limit of a test

@@ -9,6 +9,7 @@ import {
   type ScalePlan,
   type ScaleTarget
 } from '../../api/schema';
+import { messageOf } from '../../model/errormessage';
 import { formatNumber, formatPercent } from '../../model/format';
 import { SmallButton } from '../controls';
 
@@ -50,7 +51,7 @@ export function PlanBox(props: {
       .plan(goal === 'examples_per_second' ? target : { ...target, examples: Number(examples) }, [...settings])
       .then(setFound, (error: unknown) => {
         setFound(null);
-        setProblem(error instanceof Error ? error.message : String(error));
+        setProblem(messageOf(error));
       })
       .finally(() => setBusy(false));
   };

@@ -6,6 +6,7 @@ import { signOf, Trial } from '../../model/search';
 import { Axis, bestTenth, Brush, Brushes, choiceAt, placeOf, ticksOf, valueAt } from '../../model/searchaxes';
 import { SmallButton } from '../controls';
 import { useWidth } from '../hooks';
+import { followPointer } from '../pointerdrag';
 import { SearchViewProps, trialText } from './searchviewshared';
 
 const SIDE_PX = 56;
@@ -203,18 +204,16 @@ function AxisLine(props: {
     const top = target.ownerSVGElement!.getBoundingClientRect().top;
     const placeAt = (clientY: number) => 1 - (clientY - top - TOP_PX) / PLOT_PX;
     const from = event.clientY;
-    const drag = (moving: { clientY: number }) => onBrush(brushOf(axis, placeAt(from), placeAt(moving.clientY)));
-    const end = (ending: PointerEvent) => {
-      target.removeEventListener('pointermove', drag);
-      if (Math.abs(ending.clientY - from) < CLICK_PX) {
-        const isChoice = axis.kind === 'choices' && !brush;
-        onBrush(isChoice ? brushOf(axis, placeAt(from), placeAt(from)) : null);
-      }
-    };
     event.stopPropagation();
-    target.setPointerCapture(event.pointerId);
-    target.addEventListener('pointermove', drag);
-    target.addEventListener('pointerup', end, { once: true });
+    followPointer(event.pointerId, target, {
+      move: moving => onBrush(brushOf(axis, placeAt(from), placeAt(moving.clientY))),
+      release: ({ clientY }) => {
+        if (Math.abs(clientY - from) < CLICK_PX) {
+          const isChoice = axis.kind === 'choices' && !brush;
+          onBrush(isChoice ? brushOf(axis, placeAt(from), placeAt(from)) : null);
+        }
+      }
+    });
   };
   const [low, high] = brush ? extentOf(axis, brush) : [0, 0];
   return (

@@ -1,6 +1,7 @@
 import React from 'react';
 
 import type { Histogram, MediaSeries, Picture, ReportedTable, ReportedText } from '../../api/schema';
+import { messageOf } from '../../model/errormessage';
 import { isFinal } from '../../model/runstate';
 import { HistogramPlot } from '../../views/histogram';
 import { useSeen, useSignals } from '../../views/hooks';
@@ -45,7 +46,7 @@ function RunMedia({ model, options }: TabProps): React.ReactElement {
               setProblem('');
             }
           },
-          (error: unknown) => !gone && setProblem(error instanceof Error ? error.message : String(error))
+          (error: unknown) => !gone && setProblem(messageOf(error))
         )
         .finally(() => {
           if (!gone && !ended) {

@@ -2,6 +2,7 @@ import { Clipboard } from '@jupyterlab/apputils';
 import React from 'react';
 
 import type { EfficiencyReport } from '../../api/schema';
+import { messageOf } from '../../model/errormessage';
 import { ForecastModel, WAYS } from '../../model/forecasts';
 import { isFinal } from '../../model/runstate';
 import { Efficiency } from '../../views/forecast/efficiencyreport';
@@ -48,7 +49,7 @@ function EndedRunScale({ model, options }: TabProps): React.ReactElement {
     let gone = false;
     dtf.api.efficiency(id).then(
       found => !gone && setReport(found),
-      (error: unknown) => !gone && setProblem(error instanceof Error ? error.message : String(error))
+      (error: unknown) => !gone && setProblem(messageOf(error))
     );
     return () => {
       gone = true;

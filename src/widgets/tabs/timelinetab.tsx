@@ -1,6 +1,7 @@
 import React from 'react';
 
 import { PROFILE_STEPS } from '../../api/schema';
+import { messageOf } from '../../model/errormessage';
 import { isFinal } from '../../model/runstate';
 import { useSignals } from '../../views/hooks';
 import { KnownTrace, Timeline } from '../../views/tracetimeline';
@@ -31,7 +32,7 @@ function RunTimeline(props: TabProps): React.ReactElement {
           setProblem('');
         }
       },
-      (error: unknown) => !gone && setProblem(error instanceof Error ? error.message : String(error))
+      (error: unknown) => !gone && setProblem(messageOf(error))
     );
     return () => {
       gone = true;
@@ -39,9 +40,7 @@ function RunTimeline(props: TabProps): React.ReactElement {
   }, [dtf, model, told, asked]);
   const profile = () => {
     setRefused('');
-    dtf.runs
-      .profile(model.id, PROFILE_STEPS)
-      .catch((error: unknown) => setRefused(error instanceof Error ? error.message : String(error)));
+    dtf.runs.profile(model.id, PROFILE_STEPS).catch((error: unknown) => setRefused(messageOf(error)));
   };
   const names = model.info.tasks.map(task => task.task).join('\n');
   const tasks = React.useMemo(() => (names === '' ? [] : names.split('\n')), [names]);

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { backoff, EventSocket } from '../../../src/api/socket';
@@ -84,6 +86,70 @@ describe('EventSocket', () => {
     FakeSocket.last.receive({ type: 'runs', runs: [], all: true, removed: [] });
     expect(heard).toEqual(['runs']);
     expect(FakeSocket.last.sent[1]).toEqual({ type: 'unsubscribe', run: 'r' });
+  });
+
+  describe('when the server answers a subscription with an error', () => {
+    const error = (message: string) => FakeSocket.last.receive({ type: 'error', message, run: 'r' });
+    const asked = () => FakeSocket.last.sent.filter(({ type }) => type === 'subscribe').length;
+
+    beforeEach(() => {
+      vi.spyOn(Math, 'random').mockReturnValue(1);
+      socket.connect();
+      FakeSocket.last.open();
+      socket.subscribe('r', { next: 0, width: 600, x: 'step', metrics: [] });
+    });
+
+    it('subscribes again from where it stopped, after pauses that grow', () => {
+      FakeSocket.last.receive(events('r', 17));
+      error('The store is locked');
+      vi.advanceTimersByTime(499);
+      expect(asked()).toBe(1);
+      vi.advanceTimersByTime(1);
+      expect(FakeSocket.last.sent[1]).toMatchObject({ type: 'subscribe', run: 'r', after: 16 });
+      error('The store is locked');
+      vi.advanceTimersByTime(999);
+      expect(asked()).toBe(2);
+      vi.advanceTimersByTime(1);
+      expect(asked()).toBe(3);
+      vi.advanceTimersByTime(40_000);
+      expect(asked()).toBe(3);
+      error('Another problem, much later');
+      vi.advanceTimersByTime(500);
+      expect(asked()).toBe(4);
+    });
+
+    it('does not if the run is not known, or is not viewed any more', () => {
+      const hub = readFileSync(path.join(__dirname, '../../../jupyter_dtf/backend/records/hub.py'), 'utf8');
+      expect(hub).toContain('f"There is no run with the id {');
+      error("There is no run with the id 'r'");
+      FakeSocket.last.receive({ type: 'error', message: 'Not about a run', run: '' });
+      vi.advanceTimersByTime(60_000);
+      error('The store is locked');
+      socket.unsubscribe('r');
+      error('The store is locked');
+      vi.advanceTimersByTime(60_000);
+      expect(asked()).toBe(1);
+    });
+
+    it('does not if the server continues by itself', () => {
+      error('The store is locked');
+      FakeSocket.last.receive({ type: 'series', run: 'r', frames: [] });
+      vi.advanceTimersByTime(60_000);
+      expect(asked()).toBe(1);
+    });
+
+    it('subscribes only once if the socket is opened again, or another width is needed, during the pause', () => {
+      error('The store is locked');
+      socket.subscribe('r', { next: 0, width: 800, x: 'step', metrics: [] });
+      vi.advanceTimersByTime(60_000);
+      expect(asked()).toBe(2);
+      error('The store is locked');
+      FakeSocket.last.lose();
+      socket.connect();
+      FakeSocket.last.open();
+      vi.advanceTimersByTime(60_000);
+      expect(asked()).toBe(1);
+    });
   });
 
   it('ignores messages of a server with an incompatible protocol, until a compatible one responds', () => {

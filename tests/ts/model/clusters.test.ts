@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { RestApi } from '../../../src/api/rest';
 import { EventSocket } from '../../../src/api/socket';
@@ -29,6 +29,18 @@ describe('ClustersModel', () => {
     expect(clusters.isReady).toBe(true);
     expect(clusters.get('digits')?.state).toBe('running');
     expect(clusters.idleTemplates.map(template => template.name)).toEqual(['big']);
+  });
+
+  it('keeps the newest templates, in whatever order the answers arrive', async () => {
+    const answers: ((answer: unknown) => void)[] = [];
+    const { clusters } = make(() => new Promise(take => answers.push(take)));
+    const asked = [clusters.refresh(), clusters.refresh()];
+    await vi.waitFor(() => expect(answers).toHaveLength(2));
+    answers[1]!([{ name: 'newer', request: {} }]);
+    await asked[1];
+    answers[0]!([{ name: 'older', request: {} }]);
+    await asked[0];
+    expect(clusters.templates.map(template => template.name)).toEqual(['newer']);
   });
 
   it('saves a cluster as a template with its original options and its current jobs', async () => {

@@ -86,4 +86,22 @@ describe('KernelModels', () => {
     await expect(asked).rejects.toThrow('cancelled');
     expect(dispose).toHaveBeenCalled();
   });
+
+  it('leaves no listeners at a signal that outlives its requests', async () => {
+    const { signal: kept } = new AbortController();
+    const listeners = new Set<unknown>();
+    const [add, remove] = [kept.addEventListener.bind(kept), kept.removeEventListener.bind(kept)];
+    kept.addEventListener = (type: string, listener: EventListener, options: AddEventListenerOptions) => {
+      listeners.add(listener);
+      options.signal?.addEventListener('abort', () => listeners.delete(listener));
+      add(type, listener, options);
+    };
+    kept.removeEventListener = (type: string, listener: EventListener) => {
+      listeners.delete(listener);
+      remove(type, listener);
+    };
+    const { manager } = sessionsOf({ 'a.ipynb': ok({ layers: [] }) });
+    await new KernelModels(manager).describe({ path: 'a.ipynb', name: 'model' }, kept);
+    expect(listeners).toEqual(new Set());
+  });
 });

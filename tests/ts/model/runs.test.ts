@@ -9,9 +9,11 @@ import { FakeSocket, fakeSettings, runInfo } from '../fixtures';
 describe('RunsModel', () => {
   let socket: EventSocket;
   let runs: RunsModel;
+  /** The server's reply to the next requests. */
+  let reply: RunInfo;
 
   beforeEach(() => {
-    const { settings } = fakeSettings();
+    const { settings } = fakeSettings(() => reply);
     socket = new EventSocket(settings);
     runs = new RunsModel(new RestApi(settings), socket);
     socket.connect();
@@ -54,6 +56,42 @@ describe('RunsModel', () => {
     tell([runInfo('a'), runInfo('b')]);
     tell([runInfo('a'), runInfo('b'), runInfo('c')], true); // after a reconnect
     expect(started).toEqual(['b', 'c']);
+  });
+
+  describe('when the reply to a change of marks arrives', () => {
+    const marks = { name: '', tags: ['new'], note: '', archived: false, deleted: null };
+
+    it('adopts a reply that is newer than what is known', async () => {
+      tell([runInfo('a', { next_seq: 3 })], true);
+      reply = runInfo('a', { next_seq: 4, state: 'failed', marks });
+      await runs.patch('a', { tags: ['new'] });
+      expect(runs.get('a')).toEqual(reply);
+      expect(runs.current).toEqual([reply]);
+    });
+
+    it('takes only the changed marks from one that is older, so that an ended run stays ended', async () => {
+      const ended = runInfo('a', { next_seq: 9, state: 'succeeded', marks: { ...marks, tags: [], note: 'newer' } });
+      tell([ended], true);
+      reply = runInfo('a', { next_seq: 8, name: 'older', marks });
+      await runs.patch('a', { tags: ['new'] });
+      expect(runs.get('a')).toEqual({ ...ended, marks: { ...ended.marks, tags: ['new'] } });
+      reply = runInfo('a', { next_seq: 8, name: 'better', marks: { ...marks, name: 'better' } });
+      await runs.patch('a', { name: 'better' });
+      expect(runs.get('a')).toMatchObject({
+        state: 'succeeded',
+        name: 'better',
+        marks: { name: 'better', note: 'newer' }
+      });
+    });
+
+    it('does not bring back a run that has been removed since, unless it was restored', async () => {
+      tell([], true);
+      reply = runInfo('a', { marks });
+      await runs.patch('a', { tags: ['new'] });
+      expect(runs.runs).toEqual([]);
+      await runs.patch('a', { deleted: false });
+      expect(runs.runs).toEqual([reply]);
+    });
   });
 
   it('passes events and series to the run that they belong to', () => {

@@ -91,6 +91,22 @@ describe('ServerModel', () => {
     }
   });
 
+  it('ignores the failure of a request that is older than one that has succeeded', async () => {
+    const answers: ((answer: unknown) => void)[] = [];
+    const server = make(() => new Promise(take => answers.push(take)));
+    socket.connect();
+    FakeSocket.last.lose();
+    const older = server.check();
+    socket.connect();
+    FakeSocket.last.open();
+    await waitFor(() => expect(answers).toHaveLength(3));
+    answers[2]!(status('0.1.0')());
+    await waitFor(() => expect(server.health).toBe('ok'));
+    answers[1]!(new Response('', { status: 504 }));
+    await older;
+    expect(server.health).toBe('ok');
+  });
+
   it('compares only releases, because npm and Python write pre-releases differently', async () => {
     const server = make(status('0.1.0a1'));
     socket.connect();

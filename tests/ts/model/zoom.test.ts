@@ -9,7 +9,7 @@ const LONG = Float64Array.from({ length: 600 }, (_, i) => i);
 /** The tests control the clock. */
 describe('Zoom', () => {
   let asked: SeriesPart[];
-  let answers: ((message: SeriesMessage) => void)[];
+  let answers: ((message: SeriesMessage | Promise<never>) => void)[];
   let whole: { x: 'step'; width: number; lines(metric: string): Line[]; all: Float64Array };
   let changed: ReturnType<typeof vi.fn>;
   let zoom: Zoom;
@@ -83,6 +83,46 @@ describe('Zoom', () => {
     zoom.look([10, 900], ['loss']);
     vi.advanceTimersByTime(200);
     expect(asked).toHaveLength(2);
+  });
+
+  it('tries again after a failed request, after pauses that grow, and keeps its lines until then', async () => {
+    vi.spyOn(Math, 'random').mockReturnValue(1);
+    vi.spyOn(console, 'warn').mockReturnValue(undefined);
+    const fail = async () => {
+      answers.shift()!(Promise.reject(new Error('no answer')));
+      await vi.advanceTimersByTimeAsync(0);
+    };
+    zoom.look([10, 900], ['loss']);
+    vi.advanceTimersByTime(200);
+    await answer([1]);
+    whole.all = Float64Array.from({ length: 610 }, (_, i) => i);
+    vi.advanceTimersByTime(1000);
+    zoom.look([10, 900], ['loss']);
+    vi.advanceTimersByTime(0);
+    await fail();
+    vi.advanceTimersByTime(499);
+    zoom.look([10, 900], ['loss']);
+    expect(asked).toHaveLength(2);
+    vi.advanceTimersByTime(1);
+    expect(asked).toHaveLength(3);
+    await fail();
+    vi.advanceTimersByTime(999);
+    expect(asked).toHaveLength(3);
+    vi.advanceTimersByTime(1);
+    expect(asked).toHaveLength(4);
+    expect([...zoom.lines('loss')![0]!.y]).toEqual([1]);
+    await answer([5, 6]);
+    expect([...zoom.lines('loss')![0]!.y]).toEqual([5, 6]);
+  });
+
+  it('does not try again once other limits are visible, or none', async () => {
+    vi.spyOn(console, 'warn').mockReturnValue(undefined);
+    zoom.look([10, 900], ['loss']);
+    vi.advanceTimersByTime(200);
+    zoom.look(null, []);
+    answers.shift()!(Promise.reject(new Error('no answer')));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(asked).toHaveLength(1);
   });
 
   it('requests nothing if it already has all points', () => {

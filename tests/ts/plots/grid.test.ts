@@ -44,7 +44,7 @@ class FakeSight {
 
 type FakeBokeh = BokehApi & { lines: Record<string, unknown>[] };
 
-/** Returns the part of Bokeh that the plots use. `documents` has the documents it keeps, `lines` the drawn lines. */
+/** Returns the part of Bokeh that the plots use. `documents` has the documents it keeps, `lines` the glyphs of lines. */
 function fakeBokeh(): FakeBokeh {
   const documents: object[] = [];
   const lines: Record<string, unknown>[] = [];
@@ -81,8 +81,9 @@ function fakeBokeh(): FakeBokeh {
           xgrids: [part()],
           ygrids: [part()],
           line: (properties: Record<string, unknown>) => {
-            lines.push(properties);
-            return part();
+            const glyph = Object.assign(new Model(), properties);
+            lines.push(glyph);
+            return new Model({ glyph });
           },
           scatter: part,
           varea: part,
@@ -113,6 +114,8 @@ describe('PlotGrid', () => {
   let choices: PlotChoices;
   let bokeh: FakeBokeh;
   let grid: PlotGrid;
+  let themeChanged: Signal<object, void>;
+  let problems: unknown[];
 
   const cards = () => [...host.querySelectorAll<HTMLElement>('.jp-dtf-plot')];
   const figures = () => cards().filter(card => card.querySelector('[role=slider]'));
@@ -148,23 +151,24 @@ describe('PlotGrid', () => {
       saveAs: String,
       hide: '',
       slow: 'slow',
+      again: (first: number, last: number) => `${first} to ${last} again`,
       values: String,
       range: 'range',
       rangeOf: String,
       x: String,
       cores: String
     };
+    themeChanged = new Signal<object, void>({});
+    problems = [];
     const parts = {
       host,
       source: new RunPlots(model, 'model'),
       choices,
       words: { ...words, ...named },
-      themeChanged: null
+      themeChanged
     };
-    grid = new PlotGrid(
-      { ...parts, onProblem: error => expect(error).toBeNull(), load: () => Promise.resolve(bokeh) },
-      OPTIONS
-    );
+    const onProblem = (error: unknown) => problems.push(error);
+    grid = new PlotGrid({ ...parts, onProblem, load: () => Promise.resolve(bokeh) }, OPTIONS);
     FakeSight.tell(true, host);
   });
 
@@ -174,6 +178,7 @@ describe('PlotGrid', () => {
     vi.unstubAllGlobals();
     vi.restoreAllMocks();
     Signal.clearData(model);
+    expect(problems).toEqual([]);
   });
 
   /** Sends the requested metrics, as the server does. */
@@ -331,6 +336,44 @@ describe('PlotGrid', () => {
     expect(host.querySelector('.jp-dtf-plot-legend')!.textContent).not.toContain('attempt');
   });
 
+  it('draws replaced steps of a plot that is created after they have arrived', async () => {
+    choices.setOpen(['a'], true);
+    await show(0, 1);
+    const frame = { metric: 'loss', task: 'worker:0, attempt 1', start: 0, x: [5], y: [3], replaced: 'worker:0' };
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames: [frame] });
+    await show(100, 101);
+    bokeh.lines.length = 0;
+    FakeSight.tell(true, cards()[0]!); // the run has ended: the server sends nothing new
+    await settled(() => expect(figures()).toHaveLength(2));
+    expect(bokeh.lines.map(line => line.line_dash)).toEqual(['solid', [2, 3]]);
+  });
+
+  it('draws lines without a color of their own in that of the current theme', async () => {
+    const colours = () => bokeh.lines.map(line => line.line_color);
+    await show(0, 1);
+    const frames = [
+      { metric: 'loss', task: 'unknown', start: 0, x: [0, 10], y: [1, 2], replaced: '' },
+      { metric: 'loss', task: 'unknown, attempt 1', start: 0, x: [5], y: [3], replaced: 'unknown' }
+    ];
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames });
+    await settled(() => expect(colours()).toEqual(['#0072b2', '#212121', '#212121']));
+    host.style.setProperty('--jp-ui-font-color1', '#eeeeee');
+    themeChanged.emit();
+    expect(colours()).toEqual(['#0072b2', '#eeeeee', '#eeeeee']);
+    grid.setOptions({ ...OPTIONS, smoothing: 0.5 });
+    await settled(() => expect(colours().slice(3)).toEqual(['#0072b2', '#eeeeee'])); // the raw values
+  });
+
+  it('reports a figure that cannot be drawn, and can still be disposed of', async () => {
+    const broken = new Error('broken');
+    bokeh.embed.add_document_standalone = () => Promise.reject(broken);
+    await show(0, 1);
+    await settled(() => expect(problems).toEqual([broken]));
+    problems = [];
+    grid.dispose();
+    await settled(() => expect(bokeh.documents).toEqual([]));
+  });
+
   it('shows the newest value of a long line without drawing it, unless it is outside of the plot', async () => {
     await show(0, 1);
     const { source } = bokeh.lines[0] as { source: { data: { x: Float64Array } } };
@@ -399,6 +442,25 @@ describe('PlotGrid', () => {
     reader.readAsText(saved[0]!);
     const rows = ['line,task,step,value', 'loss,worker:0,0,1', 'loss,worker:0,10,2', ''];
     await settled(() => expect(reader.result).toBe(rows.join('\r\n')));
+  });
+
+  it('tells of steps that were executed a second time, in the words of the page', async () => {
+    await show(0, 1);
+    const { progress } = model.info;
+    const events = [10, 5].map((done, attempt) => ({
+      type: 'progress' as const,
+      time: attempt,
+      attempt,
+      progress: { ...progress, done },
+      seq: attempt
+    }));
+    model.applyEvents({ type: 'events', run: 'r', events: [...events, noteEvent(2)], next_seq: 3 });
+    const area = host.querySelector<HTMLElement>('[role=slider]')!;
+    await settled(() => {
+      area.focus();
+      area.dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }));
+      expect(area.getAttribute('aria-valuetext')).toBe('10, worker:0 2, 5 to 10 again');
+    });
   });
 
   it('shows values with the keyboard', async () => {

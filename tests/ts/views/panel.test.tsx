@@ -169,6 +169,18 @@ describe('Clusters', () => {
     expect(props.actions.drag).not.toHaveBeenCalled();
     fireEvent(document, at('pointermove', 30));
     expect(props.actions.drag).toHaveBeenCalledOnce();
+    fireEvent(document, at('pointermove', 50));
+    expect(props.actions.drag).toHaveBeenCalledOnce();
+  });
+
+  it.each(['pointerup', 'pointercancel'])('does not start a drag after %s', end => {
+    const props = clustersProps();
+    render(<Clusters {...props} clusters={[clusterInfo('digits')]} />);
+    const at = (type: string, clientX: number) => new MouseEvent(type, { bubbles: true, button: 0, clientX });
+    fireEvent(screen.getByRole('listitem', { name: 'Cluster digits' }), at('pointerdown', 10));
+    fireEvent(document, at(end, 10));
+    fireEvent(document, at('pointermove', 30));
+    expect(props.actions.drag).not.toHaveBeenCalled();
   });
 });
 

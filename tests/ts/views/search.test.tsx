@@ -122,6 +122,23 @@ describe('SearchView', () => {
     expect(rows()).toHaveLength(6);
   });
 
+  it('stops brushing an axis when the browser takes the pointer away', () => {
+    const { container } = show();
+    fireEvent.click(screen.getByRole('tab', { name: 'Parallel' }));
+    const grab = container.querySelector('.jp-dtf-parallel-axis .jp-dtf-parallel-grab')!;
+    Object.assign(grab, { setPointerCapture: () => undefined }); // jsdom has no capture
+    const at = (type: string, clientY: number) =>
+      fireEvent(grab, new MouseEvent(type, { bubbles: true, button: 0, clientY }));
+    const brush = () => container.querySelector('.jp-dtf-parallel-brush')?.getAttribute('height');
+    at('pointerdown', 50);
+    at('pointermove', 100);
+    const before = brush();
+    expect(before).toBeTruthy();
+    at('pointercancel', 100);
+    at('pointermove', 150);
+    expect(brush()).toBe(before);
+  });
+
   it('shows importance, history and devices', () => {
     show(RUNS.map(run => ({ ...run, pruned: run.id === 'run-2', state: run.id === 'run-2' ? 'stopped' : run.state })));
     fireEvent.click(screen.getByRole('tab', { name: 'Importance' }));

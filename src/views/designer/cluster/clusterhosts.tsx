@@ -6,6 +6,7 @@ import type { ClusterDesign, GpuInfo, HostDesign, HostInfo } from '../../../api/
 import { DesignTask, HostDevice, devicesOfHost, liveHosts } from '../../../model/clusterdesign';
 import { type HostGroup, hostGroups, tasksOfGroup } from '../../../model/clustergroups';
 import type { Said } from '../../../model/designproblems';
+import { messageOf } from '../../../model/errormessage';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
 import { rangesOf } from '../../../model/spread';
 import { Bar, SmallButton } from '../../controls';
@@ -63,7 +64,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
           setNotice(trans.__('The hosts of %1 are not known until it runs.', source.label));
         }
       },
-      (error: unknown) => setNotice(error instanceof Error ? error.message : String(error))
+      (error: unknown) => setNotice(messageOf(error))
     );
   };
   return (

@@ -1,3 +1,5 @@
+import { followPointer } from '../../pointerdrag';
+
 /** The distance that the pointer must move, in pixels, before a press on a node becomes a drag to a device. */
 const BEGIN_PX = 5;
 const TARGET = '[data-device]';
@@ -34,29 +36,26 @@ export function dragToDevice(event: React.PointerEvent, label: string, onDrop: (
       aim((moving.target as Element).closest<HTMLElement>(TARGET));
     }
   };
-  const end = () => {
-    aim(null);
-    chip?.remove();
-    window.removeEventListener('pointermove', move);
-    window.removeEventListener('pointerup', drop);
-    window.removeEventListener('pointercancel', end);
-    window.removeEventListener('keydown', escape, true);
-  };
-  const drop = () => {
-    const device = target?.dataset.device;
-    end();
-    if (device !== undefined) {
-      onDrop(device);
-    }
-  };
   const escape = (key: KeyboardEvent) => {
     if (key.key === 'Escape') {
       key.stopPropagation();
-      end();
+      stop();
     }
   };
-  window.addEventListener('pointermove', move);
-  window.addEventListener('pointerup', drop);
-  window.addEventListener('pointercancel', end);
+  const stop = followPointer(event.pointerId, window, {
+    move,
+    release: () => {
+      const device = target?.dataset.device;
+      stop();
+      if (device !== undefined) {
+        onDrop(device);
+      }
+    },
+    end: () => {
+      aim(null);
+      chip?.remove();
+      window.removeEventListener('keydown', escape, true);
+    }
+  });
   window.addEventListener('keydown', escape, true);
 }

@@ -3,6 +3,7 @@ import React from 'react';
 
 import type { LayerGraph, RunPlacement } from '../../../api/schema';
 import type { DesignModel } from '../../../model/design';
+import { messageOf } from '../../../model/errormessage';
 import { openIn, withFolds } from '../../../model/foldedblocks';
 import { LayerTree, treeOf } from '../../../model/layergraph';
 import type { PlacementServices } from './placementservices';
@@ -34,7 +35,7 @@ export function useWork(): Work {
     };
     work(mine.signal).then(
       () => end(''),
-      (error: unknown) => end(error instanceof Error ? error.message : String(error))
+      (error: unknown) => end(messageOf(error))
     );
   }, []);
   const cancel = React.useCallback(() => {
@@ -101,8 +102,7 @@ export function useRunPlacement(
     if (run !== '') {
       services.runPlacement(run).then(
         placement => !gone && setFound({ run, placement, problem: '' }),
-        (error: unknown) =>
-          !gone && setFound({ run, placement: null, problem: error instanceof Error ? error.message : String(error) })
+        (error: unknown) => !gone && setFound({ run, placement: null, problem: messageOf(error) })
       );
     }
     return () => {
