@@ -109,8 +109,11 @@ def refuse_built_for_others(strategy: str, model: Any) -> None:
 
 def refuse_losses_of_whole_batch(model: Any) -> None:
     """Raise InvalidInput for a loss that a task cannot compute on its own share of a batch."""
-    for loss in _leaves(getattr(model, "loss", None)):
-        _refuse_of_whole_batch(loss)
+    losses = _leaves(getattr(model, "loss", None))
+    ranks = [len(output.shape) for output in _leaves(getattr(model, "outputs", None))]
+    for number, loss in enumerate(losses):
+        known = len(ranks) == len(losses) and ranks[number] > 1  # targets may add a dimension to (batch,)
+        refuse_of_whole_batch(loss, ranks[number] if known else None)
 
 
 def refuse_tables(model: Any) -> None:
@@ -178,6 +181,22 @@ def refuse_scaling(strategy: Pipeline, scale_lr: bool) -> None:
         )
 
 
+MEANS = (
+    "binary_crossentropy",
+    "binary_focal_crossentropy",
+    "hinge",
+    "huber",
+    "log_cosh",
+    "mean_absolute_error",
+    "mean_absolute_percentage_error",
+    "mean_squared_error",
+    "mean_squared_logarithmic_error",
+    "poisson",
+    "squared_hinge",
+)
+"""Keras's losses that are means over an output's last dimension."""
+_OVER_LAST_DIMENSION = ("categorical_generalized_cross_entropy", "categorical_hinge", "kl_divergence")
+"""Other losses that combine the values of an output's last dimension and have no argument ``axis``."""
 _OF_WHOLE_BATCH = ("dice", "tversky", "circle")
 
 
@@ -195,9 +214,13 @@ def _axes(layer: Any) -> set[int]:
     return {each + rank if each < 0 and rank else each for each in axes if isinstance(each, int)}
 
 
-def _refuse_of_whole_batch(loss: Any) -> None:
+def refuse_of_whole_batch(loss: Any, rank: int | None) -> None:
     """Raise InvalidInput for a Keras loss that is computed over all examples of a batch together, not a mean over
     examples.
+
+    Args:
+        loss: A loss object, function or name.
+        rank: The number of dimensions of the model's output. None: unknown.
     """
     import keras
 
@@ -207,15 +230,31 @@ def _refuse_of_whole_batch(loss: Any) -> None:
     name = getattr(function, "__name__", "")
     if function is not getattr(keras.losses, name, None):
         return
-    axis = getattr(loss, "_fn_kwargs", {}).get("axis")
-    axes = axis if isinstance(axis, (list, tuple)) else [axis]
-    if name == "circle" or 0 in axes or (name in _OF_WHOLE_BATCH and None in axes):
-        rest = "" if name == "circle" else f" with axis={axis}. Give the axes of an example, such as axis=(1, 2, 3)"
+    if rank == 1 and name in MEANS:
+        return  # the mean over the last dimension is the mean over the examples
+    axis = getattr(loss, "_fn_kwargs", {}).get("axis", _default_axis(function))
+    axes = {each + rank if rank and each is not None and each < 0 else each for each in _listed(axis)}
+    has_shape_of_batch = rank == 1 and name in _OVER_LAST_DIMENSION
+    if name == "circle" or 0 in axes or has_shape_of_batch or (name in _OF_WHOLE_BATCH and None in axes):
+        rest = f" with axis={axis}. Give the axes of an example, such as axis=(1, 2, 3)"
+        if name == "circle":
+            rest = ""
+        elif rank == 1:
+            rest = " for an output of the shape (batch,). Give the output the shape (batch, 1)"
         raise InvalidInput(
             "`model`: a loss must be a mean over examples, because a task computes it on its own share of the batch, "
             f"got {name}, which is computed over all examples of a batch together{rest}",
             field="model",
         )
+
+
+def _default_axis(function: Any) -> Any:
+    axis = inspect.signature(function).parameters.get("axis")
+    return None if axis is None else axis.default
+
+
+def _listed(axis: Any) -> list[Any]:
+    return list(axis) if isinstance(axis, (list, tuple)) else [axis]
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -18,6 +18,8 @@ from typing import Any, Protocol
 import keras
 import tensorflow as tf
 
+from .limits import MEANS, refuse_of_whole_batch
+
 
 class Shares(Protocol):
     """The division of a batch among tasks or replicas, as seen by one of them while a step is traced."""
@@ -120,19 +122,31 @@ def _swapped(holder: Any, name: str, value: Any) -> Iterator[None]:
 def _corrected(kind: Any, sync: Shares) -> type:
     """Return a subclass of a loss class whose values account for the other tasks' shares of the batch."""
     masks: list[Any] = []
+    is_mean = [False]
 
     def each(self: Any, y_true: Any, y_pred: Any) -> Any:
         losses = kind.call(self, y_true, y_pred)
+        rank = losses.shape.rank
+        refuse_of_whole_batch(self, None if rank is None else rank + 1)
+        # For an output of the shape (batch,), Keras's mean over the last dimension is one number for the whole batch.
+        is_mean[0] = rank == 0 and _is_known_mean(self)
         masks.append(getattr(losses, "_keras_mask", None))  # as set for `ignore_class`
         return losses
 
     def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         masks[:] = [getattr(y_pred, "_keras_mask", None)]
         value = kind.__call__(self, y_true, y_pred, sample_weight)
-        factor = _factor(self.reduction, _both(masks), sample_weight, sync)
+        reduction = "mean" if is_mean[0] and self.reduction == "sum" else self.reduction
+        factor = _factor(reduction, _both(masks), sample_weight, sync)
         return value if factor is None else value * tf.cast(factor, value.dtype)
 
     return type(kind.__name__, (kind,), {"__call__": call, "call": each})
+
+
+def _is_known_mean(loss: Any) -> bool:
+    function = getattr(loss, "fn", None)
+    name = getattr(function, "__name__", "")
+    return name in MEANS and function is getattr(keras.losses, name, None)
 
 
 def _both(masks: list[Any]) -> Any:

@@ -102,6 +102,21 @@ def placed_words(
     return model
 
 
+def _without_dimensions() -> Any:
+    """Return a model whose output has the shape (batch,), for which Keras's loss is one number per batch."""
+    import keras
+
+    layers = [keras.Input((6,)), keras.layers.Dense(4, "tanh"), keras.layers.Dense(1), keras.layers.Reshape(())]
+    model = keras.Sequential(layers)
+    model.compile("sgd", keras.losses.MeanSquaredError(reduction="sum"))
+    return model
+
+
+def _numbers() -> dict[str, Any]:
+    x, y = digits(26)
+    return {"x": x, "y": y.astype("float32"), "batch_size": 8, "epochs": 2}
+
+
 def _loss_scaled(**arguments: Any) -> Any:
     inner = _optimizer("SGD", learning_rate=0.2, **arguments)
     return dense(_optimizer("LossScaleOptimizer", inner, initial_scale=2.0**10))
@@ -261,6 +276,7 @@ STRATEGY_CASES: dict[str, Case] = {
     "positions like a sentence": Case(lambda: placed_words("adam", "like a sentence", None), sentences()),
     "positions and words of one table": Case(lambda: placed_words("adam", "one table"), sentences()),
     "positions and words in one lookup": Case(lambda: placed_words("adam", "joined"), sentences()),
+    "a sum, of one loss per batch": Case(_without_dimensions, _numbers(), tolerance=5e-6),
     "distinct words": Case(lambda: placed_words("adam", "distinct words"), sentences()),
     "distinct words, run eagerly": Case(lambda: placed_words("adam", "distinct words", run_eagerly=True), sentences()),
     "distinct words, batches of one size": Case(lambda: placed_words("adam", "distinct words"), sentences(batch=13)),

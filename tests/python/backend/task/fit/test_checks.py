@@ -125,6 +125,12 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         JOBS,
         "which is computed over all examples of a batch together with axis=0",
     ),
+    "a loss along the examples, counted from the last axis": (
+        PS(),
+        lambda: model(loss=keras.losses.CosineSimilarity(axis=-2)),
+        JOBS,
+        "which is computed over all examples of a batch together with axis=-2",
+    ),
     "two optimizers, ps": (PS(), two_optimizers, JOBS, "one optimizer under parameter servers, got 2"),
     "scaled losses, ps": (
         PS(),

@@ -147,6 +147,43 @@ def test_every_loss_of_keras_is_a_mean_over_examples_or_refused() -> None:
     assert [name for name, is_right in right.items() if not is_right] == []
 
 
+def test_every_loss_of_an_output_without_dimensions_is_a_mean_over_the_batch_or_refused() -> None:
+    """For an output of the shape (batch,), Keras computes one value per batch, which is its own sum."""
+
+    def program(ctx: FakeContext) -> dict[str, bool | str]:
+        import inspect
+
+        import keras
+
+        from jupyter_dtf.backend.task.fit.limits import refuse_of_whole_batch
+
+        rng = np.random.default_rng(0)
+        y, p = (rng.uniform(0.1, 0.9, 12).astype("float32") for _ in range(2))
+        found: dict[str, bool | str] = {}
+        kinds: dict[str, Any] = {n: k for n, k in vars(keras.losses).items() if inspect.isclass(k)}
+        for name, kind in kinds.items():
+            if not issubclass(kind, keras.losses.Loss) or kind is keras.losses.Loss:
+                continue
+            loss: Any = kind(reduction="sum")
+            try:
+                refuse_of_whole_batch(loss, 1)
+            except InvalidInput:
+                found[name] = "refused"
+                continue
+            try:
+                parts = 5 * float(loss(y[:5], p[:5])) + 7 * float(loss(y[5:], p[5:]))
+                found[name] = abs(float(loss(y, p)) - parts / 12) < 1e-5 * max(1.0, abs(parts))
+            except (IndexError, ValueError):
+                found[name] = "impossible in Keras"
+        return found
+
+    found = run_gang(1, program)[0]
+    assert len(found) > 20
+    assert [name for name, outcome in found.items() if outcome is False] == []
+    assert found["MeanSquaredError"] is True and found["BinaryCrossentropy"] is True
+    assert found["CosineSimilarity"] == found["KLDivergence"] == "refused"
+
+
 def test_every_metric_of_keras_adds_up_over_tasks() -> None:
     """``steps.Metrics`` adds up the variables of metrics according to their ``aggregation``."""
 
