@@ -23,7 +23,7 @@ from ..model.changed_attributes import put_back, values_of
 from ..model.model_state import seed_states
 from .job import FitJob
 from .metric_check import Differing, differing_metrics
-from .own_parts import has_own_train_step, own_metrics, own_parts, warn_of_padding
+from .own_parts import has_own_train_step, own_metrics, own_parts, warn_of_batch_metrics, warn_of_padding
 from .repeated_step import Parts, RepeatedStep, Values
 from .steps import batch_size
 
@@ -336,6 +336,8 @@ def guard_of(
     if not job.check or not ctx.is_chief or not exact or parts.count == 1:
         return None
     own, metrics = own_parts(model), own_metrics(model) if divides_metrics else []
+    if divides_metrics:
+        warn_of_batch_metrics(model, ctx)
     if not own and not metrics:
         return None
     warn_of_padding(model, ctx)

@@ -54,8 +54,8 @@ def has_own_train_step(model: Any) -> bool:
 
 
 def own_metrics(model: Any) -> list[str]:
-    """Return the names of the logs of a built model's metrics that are not Keras's own, or that are updated by a
-    ``train_step`` that is not.
+    """Return the names of the logs of a built model's metrics that are not Keras's own, that are updated by a
+    ``train_step`` that is not, or that may combine examples because of their ``axis``.
     """
     found = metrics_by_log(model)
     if not found and model.metrics:  # a custom metric computes with another metric's result
@@ -64,7 +64,15 @@ def own_metrics(model: Any) -> list[str]:
         return list(found)
     if has_own_train_step(model):
         return list(found)
-    return [name for name, metric in found.items() if _is_own(type(metric)) or _is_own(getattr(metric, "_fn", None))]
+    return [
+        name
+        for name, metric in found.items()
+        if _is_own(type(metric)) or _is_own(getattr(metric, "_fn", None)) or _axis(metric) != -1
+    ]
+
+
+def _axis(metric: Any) -> Any:
+    return (getattr(metric, "_fn_kwargs", None) or {}).get("axis", -1)
 
 
 def _is_own(kind: Any) -> bool:
@@ -84,6 +92,26 @@ def padding_layers(model: Any) -> list[Any]:
         and config["output_sequence_length"] is None
         and not config["ragged"]
     ]
+
+
+def warn_of_batch_metrics(model: Any, ctx: Any) -> None:
+    """Warn of metrics of outputs of the shape (batch,), for which Keras computes one value per batch: the mean of these
+    values does not depend on the number of examples in each. Equal shares do not show the difference.
+    """
+    flat = [output for output in getattr(model, "outputs", None) or () if len(output.shape) == 1]
+    wrapped = [name for name, m in metrics_by_log(model).items() if isinstance(m, keras.metrics.MeanMetricWrapper)]
+    if flat and wrapped:
+        ctx.note(
+            "warning",
+            "Metrics depend on how the batch is divided",
+            f"For an output of the shape (batch,), Keras computes one value of a metric per batch, here for the share "
+            f"of each task. With shares of different sizes, {_listed(wrapped)} may differ slightly from one process. "
+            "Give the output the shape (batch, 1)",
+        )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
 
 
 def warn_of_padding(model: Any, ctx: Any) -> None:

@@ -137,6 +137,27 @@ def test_tasks_that_add_up_their_states() -> None:
     assert found == DIVIDED and off == [] and own == ["spread"]
 
 
+def test_metrics_of_keras_that_combine_the_examples_of_a_batch() -> None:
+    def program(ctx: FakeContext) -> Any:
+        import keras
+
+        along = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+        along.compile("sgd", "mse", metrics=[keras.metrics.CosineSimilarity(axis=0), keras.metrics.CosineSimilarity()])
+        flat = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1), keras.layers.Reshape(())])
+        flat.compile("sgd", "mse", metrics=["mae"])
+        x, y = digits(40)
+        titles, texts = [], []
+        for name, made, targets in (("along", along, x[:, :3]), ("flat", flat, y.astype("float32"))):
+            here, _ = fit(ctx, name, made, x, targets, batch_size=13, epochs=1)
+            titles.append([title for _, title, _ in here.notes])
+            texts += [text for _, _, text in here.notes]
+        return titles, texts
+
+    titles, texts = run_gang(3, program)[0]
+    assert titles == [[METRIC_WARNING], ["Metrics depend on how the batch is divided"]]
+    assert "On shares of the first batch, cosine_similarity is" in texts[0] and "mae may differ" in texts[1]
+
+
 def test_workers_of_parameter_servers() -> None:
     def program(ctx: FakeContext) -> Any:
         return warned(ctx, "servers", model(), strategy=ParameterServer(sync=True))
