@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras.src.utils.python_utils import pythonify_logs
 
 from ..collectives.primitive import Reducer
+from .derived_logs import DerivedLogs
 from .job import PackedCallbacks
 from .metric_states import Vector, start_values, state_variables
 from .steps import Metrics
@@ -58,14 +59,15 @@ class BatchLogs:
 
     def _combined(self) -> dict[str, Any]:
         states = self._states = self._states or _States(self._model)
+        states.derived = self._metrics.derived
         total = states.start + states.share(self._reducer.size) * self._reducer.sum(states.change())
         if self._has_only_metrics is None:
             names = set(pythonify_logs(self._model.get_metrics_result()))
             self._has_only_metrics = all(self._reducer.all_gather(set(self.own) == names))
         if self._has_only_metrics:
-            return states.results(total) if self._is_read_here else {}
+            return states.results(total)[0] if self._is_read_here else {}
         own = pythonify_logs(self._model.get_metrics_result())
-        combined: dict[str, Any] = pythonify_logs(self._metrics.combined(self.own, own, states.results(total)))
+        combined: dict[str, Any] = pythonify_logs(self._metrics.combined(self.own, own, *states.results(total)))
         return combined
 
 
@@ -77,6 +79,7 @@ class _States:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._variables = state_variables(model)
+        self.derived: DerivedLogs | None = None
         starts = start_values(model, self._variables)
         self.start: Vector = np.concatenate([np.zeros(0), *(np.ravel(each) for each in starts)]).astype(np.float64)
         """The vector after a reset."""
@@ -102,10 +105,10 @@ class _States:
         change: Vector = self._read().numpy() - self.start
         return change
 
-    def results(self, vector: Vector) -> dict[str, Any]:
-        """Return the metrics' results for these states. The states stay as they are."""
-        results: dict[str, Any] = pythonify_logs(self._results(tf.constant(vector)))
-        return results
+    def results(self, vector: Vector) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the metrics' results for these states, and the logs derived from them. The states stay as they are."""
+        results, derived = self._results(tf.constant(vector))
+        return pythonify_logs(results), pythonify_logs(derived)
 
     def _vector(self) -> tf.Tensor:
         parts = [tf.reshape(tf.cast(tf.convert_to_tensor(v), tf.float64), [-1]) for v in self._variables]
@@ -116,7 +119,8 @@ class _States:
         parts = tf.split(vector, self._sizes) if self._sizes else []
         for variable, part, shape, old in zip(self._variables, parts, self._shapes, before, strict=True):
             variable.assign(tf.cast(tf.reshape(part, shape), old.dtype))
-        results = tf.nest.map_structure(tf.identity, self._model.get_metrics_result())
+        derived = {} if self.derived is None or tf.executing_eagerly() else self.derived.again()
+        results = tf.nest.map_structure(tf.identity, (self._model.get_metrics_result(), derived))
         with tf.control_dependencies(tf.nest.flatten(results)):
             for variable, old in zip(self._variables, before, strict=True):
                 variable.assign(old)

@@ -318,8 +318,8 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
         )
     if not is_plain and reducer.rank:
         return TaskData(dataset.unbatch().batch(1).take(0), None, 0)  # without a fixed batch size, as in ``no_batches``
-    if share.size > 1 and (opened.smallest is None or opened.smallest < share.size):
-        if job.validation_steps is not None:
+    if opened.ends or (share.size > 1 and (opened.smallest is None or opened.smallest < share.size)):
+        if job.validation_steps is not None and not opened.ends:
             dataset = dataset.take(job.validation_steps)
         return TaskData(dataset.map(_of_any_size).filter(lambda *batch: batch_size(batch) > 0), None, None)
     # Keras counts the steps: for a dataset that ends after them, it would create two iterators, and shuffle twice.

@@ -17,6 +17,7 @@ from keras.src.utils.python_utils import pythonify_logs
 from ....errors import InvalidInput
 from ..collectives.primitive import Reducer
 from .assigned_weights import Outside
+from .derived_logs import DerivedLogs
 from .gradient_sync import GradientSync
 from .lookups import Lookups
 from .losses import counted_by_examples, of_global_batch
@@ -37,6 +38,7 @@ class TrainStep:
         self._outside = Outside(model, lambda weights, before: sync.settle(weights, before, may_be_empty), may_be_empty)
         self.last_examples = counter()
         """The number of examples in this task's share of the last batch."""
+        self.derived = DerivedLogs(model)
         self._outputs: Any = None
         self._collectives: list[Callable[[], Any]] = []
 
@@ -58,6 +60,7 @@ class TrainStep:
             if sync.outside is not None:
                 stack.enter_context(sync.outside.watched(self._lookups.provenance))
             outputs = self._step(data)
+            self.derived.note(outputs)
             if not sync.applied and not self._model.trainable_variables:
                 self._model.optimizer.apply([], [])  # Keras applies nothing, but the tasks have to agree
         if not sync.applied:
@@ -111,6 +114,7 @@ class TestStep:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._step: Callable[[Any], Any] = model.test_step
+        self.derived = DerivedLogs(model)
         self.last_examples = counter()
         """The number of examples in this task's share of the last batch."""
 
@@ -118,7 +122,9 @@ class TestStep:
         examples = batch_size(data)
         self.last_examples.assign(tf.cast(examples, tf.int64))
         with counted_by_examples(self._model, examples):
-            return self._step(data)
+            outputs = self._step(data)
+        self.derived.note(outputs)
+        return outputs
 
 
 def counter() -> tf.Variable:
@@ -164,12 +170,19 @@ class Metrics:
             self._at_epoch_end()
         own = pythonify_logs(self._model.get_metrics_result())
         self._sum()
-        return self.combined(logs, own, self._model.get_metrics_result())
+        return self.combined(logs, own, self._model.get_metrics_result(), self.derived.values())
 
-    def combined(self, logs: Any, own: dict[str, Any], result: Any) -> Any:
+    @property
+    def derived(self) -> DerivedLogs:
+        """The logs of the running kind of step that are computed from metrics."""
+        step = self._model.test_step if self.validating else self._model.train_step
+        return getattr(step, "derived", None) or DerivedLogs(self._model)
+
+    def combined(self, logs: Any, own: dict[str, Any], result: Any, derived: dict[str, Any]) -> Any:
         """Return the logs of all tasks. A collective.
 
-        ``own``: the results of this task's metrics; ``result``: those of the combined states.
+        ``own``: the results of this task's metrics; ``result``: those of the combined states; ``derived``: the logs
+        that this task's step computes from metrics, for the combined states.
         """
         logs = pythonify_logs(logs)
         if all(self._reducer.all_gather(not logs or set(logs) == set(own))):
@@ -177,10 +190,14 @@ class Metrics:
         # Logs of the user's train_step or test_step that are not metrics have their values from the last step, as in
         # Keras.
         step = self._model.test_step if self.validating else self._model.train_step
-        parts = self._reducer.all_gather((float(step.last_examples), logs, _of_metrics(logs, own)))
-        of_metrics = set.intersection(*(names for _, _, names in parts))
-        mean, known = _weighted_mean([(examples, told) for examples, told, _ in parts]), pythonify_logs(result)
-        return {name: known[name] if name in of_metrics else value for name, value in mean.items()}
+        given = float(step.last_examples), logs, _of_metrics(logs, own), pythonify_logs(derived)
+        parts = self._reducer.all_gather(given)
+        of_metrics = set.intersection(*(names for _, _, names, _ in parts))
+        mean, results = _weighted_mean([(examples, told) for examples, told, _, _ in parts]), pythonify_logs(result)
+        known = {name: value for name, value in results.items() if name in of_metrics}
+        for *_, again in parts:  # a task that has had no step does not know of any
+            known |= {name: value for name, value in again.items() if name in mean}
+        return {**mean, **known}
 
     def _sum(self) -> None:
         """Set the metrics' states to the combined states of all tasks."""

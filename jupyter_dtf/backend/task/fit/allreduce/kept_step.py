@@ -74,6 +74,11 @@ class KeptStep:
             return self._step(data)
 
     @property
+    def derived(self) -> Any:
+        """The logs that the wrapped step computes from metrics."""
+        return self._step.derived
+
+    @property
     def last_examples(self) -> Any:
         """The number of examples in this task's share of the last batch."""
         return self._step.last_examples

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from .....errors import InvalidInput
 from ..assigned_weights import Outside, by_example, refuse_by_example
+from ..derived_logs import DerivedLogs
 from ..gradient_sync import GradientSync, has_own_apply_gradients, inner_optimizers_of, optimizers_of
 from ..lookups import Lookups
 from ..losses import counted_by_examples, of_global_batch
@@ -39,6 +40,7 @@ class ReplicaStep:
         self._sync = sync
         self._devices = devices
         self._step = model.train_step
+        self._derived = DerivedLogs(model)
         self._lockstep = Lockstep(holders_of(model))
         self._lookups = [Lookups(self._step) for _ in devices]
         self._outside = [Outside(model, lambda *_: None, may_be_empty=False) for _ in devices]
@@ -143,7 +145,9 @@ class ReplicaStep:
             )
         for index, values in self._moved.items():
             self._assign[index](self._mean_moved(values))
-        return self._results(outputs, self._get_metrics_result())
+        self._derived.note(outputs[-1])
+        results = self._results(outputs, self._get_metrics_result())
+        return {**results, **self._derived.again()} if isinstance(results, dict) else results
 
     # -- replacements inside a replica ------------------------------------------------------------------------------
 

@@ -99,6 +99,8 @@ class Push(Word, frozen=True):
     """
     stop: bool = False
     """Whether this worker requests that all workers stop."""
+    counts: bool = False
+    """Whether the step is made with gradients of zeros if no worker has examples."""
     place: Place | None = None
     """The worker's position after this gradient has been applied, if workers are asynchronous."""
 

@@ -25,7 +25,7 @@ def gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
         keys = reader.take(np.int64, rows) if keyed else None
         values = reader.take(shard.dtype, rows * int(np.prod(shape))).reshape(rows, *shape)
         sparse.append(SparsePiece(i, indices, keys, values))
-    return Gradient(word.examples, dense, tuple(sparse), word.absent)
+    return Gradient(word.examples, dense, tuple(sparse), word.absent, word.counts)
 
 
 def arrays(payload: Bytes, shapes: list[tuple[Any, int]]) -> list[npt.NDArray[Any]]:

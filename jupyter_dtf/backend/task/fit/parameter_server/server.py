@@ -320,11 +320,14 @@ class Server:
     def _apply(self, updates: Updates) -> None:
         for workers in updates:
             self._take_replacements()
-            gradient = mean([self._gradients.pop(rank) for rank in sorted(workers)])
+            gradients = [self._gradients.pop(rank) for rank in sorted(workers)]
+            gradient = mean(gradients)
             self._examples = gradient.examples if gradient else 0
             if gradient is not None:
                 with marked(self._ctx.tracer, self._rule.version):
                     self._built().apply(gradient)
+            elif any(each.counts for each in gradients):
+                self._built().apply_zeros()
             for rank in workers:
                 self._members[rank].applied += 1
             self._stop = self._stop_wanted

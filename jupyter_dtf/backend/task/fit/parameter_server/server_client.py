@@ -107,12 +107,13 @@ class Client:
         absent: frozenset[int],
         learning_rate: float | None = None,
         stop: bool = False,
+        counts: bool = False,
         place: Place | None = None,
     ) -> npt.NDArray[Any]:
         """Send a gradient, and return the variables as ``fetch`` does.
 
         ``dense`` holds the flattened pieces of all variables that are neither in ``sparse`` nor in ``absent``.
-        ``place`` is as in ``Push``.
+        ``counts`` and ``place`` are as in ``Push``.
         """
         self.pushed += 1
         start = 0
@@ -128,6 +129,7 @@ class Client:
                 sparse=tuple((i, len(indices), keys is not None) for i, (indices, keys, _) in rows),
                 learning_rate=learning_rate,
                 stop=stop,
+                counts=counts,
                 place=place,
             )
             arrays = [array for _, parts in rows for array in parts if array is not None]

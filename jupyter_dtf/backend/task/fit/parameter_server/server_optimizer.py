@@ -53,8 +53,9 @@ class Exchange:
         self._steps_at_once = int(model.steps_per_execution)
         self._sent = 0  # the number of gradients sent since ``place`` was set
         self._place: Place | None = None
+        self._counts = meet is not None and not may_end
         self.steps = 0
-        """The number of gradients sent in this epoch, not counting steps in which no task had examples."""
+        """The number of gradients sent in this epoch, not counting a step without examples that ends it."""
         self.examples: tf.Tensor | None = None
         self.applied = False
         self.lookups: Lookups | None = None
@@ -247,12 +248,13 @@ class Exchange:
                 absent=absent,
                 learning_rate=sent_rate,
                 stop=self._stop,
+                counts=self._counts,
                 place=self.place,
             )
             self._sent += 1
             answered = self._client.answered
             self._all_examples += answered.examples
-            self.steps += answered.examples > 0
+            self.steps += self._counts or answered.examples > 0
             return values, np.int64(answered.iterations), np.float32(answered.learning_rate)
 
         values, iterations, new_rate = tf.numpy_function(

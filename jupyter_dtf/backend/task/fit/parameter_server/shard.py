@@ -36,6 +36,8 @@ class Gradient:
     """All pieces that are neither absent nor sparse, flattened and concatenated."""
     sparse: tuple[SparsePiece, ...] = ()
     absent: tuple[int, ...] = ()
+    counts: bool = False
+    """Whether the step is made with gradients of zeros if no worker has examples."""
 
     @property
     def kind(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -95,6 +97,7 @@ class Shard:
         update_directly(self.optimizer)
         self._steps: dict[Any, Any] = {}
         self._look = tf.function(self._present)
+        self._last_kind: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
         self.values: npt.NDArray[Any] = np.zeros(0, dtype)
         """All pieces, flattened and concatenated. Every change creates a new array."""
         self.iterations = 0
@@ -106,11 +109,20 @@ class Shard:
 
     def apply(self, gradient: Gradient) -> None:
         """Update the variables with one gradient."""
-        key = gradient.kind
+        key = self._last_kind = gradient.kind
         if key not in self._steps:
             self._steps[key] = self._step(*key)
         sparse = [(tf.constant(part.indices), tf.constant(part.rows)) for part in gradient.sparse]
         self._keep(self._steps[key](tf.constant(gradient.dense), sparse))
+
+    def apply_zeros(self) -> None:
+        """Update the variables with gradients of zeros, as Keras does for a batch without examples."""
+        absent, sparse = self._last_kind
+        size = sum(piece.size for i, piece in enumerate(self.pieces) if i not in absent and i not in sparse)
+        rows = [np.zeros((0, *self.pieces[i].shape[1:]), self.dtype) for i in sparse]
+        nothing = np.zeros(0, np.int64)
+        parts = tuple(SparsePiece(i, nothing, None, each) for i, each in zip(sparse, rows, strict=True))
+        self.apply(Gradient(0, np.zeros(size, self.dtype), parts, absent))
 
     @property
     def variables(self) -> list[Any]:

@@ -196,7 +196,7 @@ class Engine:
     def _step(self, training: bool, batch: Any, spec: Any) -> tuple[Step, dict[Any, Any]]:
         """Return the step for a batch of this size, and its feeds."""
         arrays = [leaf.numpy() for leaf in keras.tree.flatten(batch) if leaf is not None]
-        key = training, 1 if self._own[training] else min(self._microbatches, len(arrays[0]))
+        key = training, 1 if self._own[training] else max(1, min(self._microbatches, len(arrays[0])))
         if key not in self._built:
             try:
                 with self._graph.as_default():

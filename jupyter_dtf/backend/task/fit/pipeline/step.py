@@ -348,7 +348,7 @@ def _parts(inputs: Any, count: int) -> list[Part]:
             keras.tree.map_structure(lambda leaf: None if leaf is None else leaf[low:high], inputs),  # noqa: B023
             low,
             high,
-            tf.cast(high - low, tf.float32) / tf.cast(examples, tf.float32),
+            tf.cast(high - low, tf.float32) / tf.cast(examples, tf.float32) if count > 1 else tf.ones([]),
         )
         for low, high in pairwise(bounds)
     ]

@@ -91,6 +91,8 @@ class Opened:
     """
     seen: int = 0
     """The number of batches of the current pass that epochs before ``Reading.first_epoch`` have taken."""
+    ends: bool = False
+    """Whether each iteration of the dataset ends after ``Reading.steps`` batches, and must be read to this end."""
     division: str = ""
     """A sentence that tells the user how reading is divided among the tasks."""
 

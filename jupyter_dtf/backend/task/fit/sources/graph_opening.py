@@ -41,16 +41,25 @@ def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
     graph = view.graph.SerializeToString()
     with tf.device("/device:CPU:0"):
         feeds = {name: tensor_of(array) for name, array in source.constants.items()}
+    most = _read_in_all(view, reading) if reading.share.size > 1 else None
+    if most is not None:
+        view.end_repeat(most)
+    limited = view.graph.SerializeToString()
     chain = chain_of(view)
     smallest = _smallest(view, chain, source.spec, feeds)
     divided = windowed(view, chain, reading.share, source.spec, feeds) if chain is not None else None
     whole = divided is None
-    parts, strided = divided or (_whole(GraphView(graph), source.spec, feeds), False)
+    parts, strided = divided or (_whole(GraphView(limited), source.spec, feeds), False)
     kept = parts
     if whole and reading.share.size > 1:
         parts = parts.map(_own_part(reading.share, isinstance(source.spec, tuple)))
     if reading.share.size > 1:
-        parts = _as_long(parts, source.length).prefetch(2)
+        if most is None:
+            parts = _as_long(parts, source.length)
+        else:
+            assert reading.steps is not None
+            parts = _first_of_all(parts.take(most), reading.steps)
+        parts = parts.prefetch(2)
     parts = parts.with_options(in_order())
     parts._passed = kept
     fresh = GraphView(graph)
@@ -65,6 +74,7 @@ def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
         else None,
         division=_division(reading.share, whole),
         standing=passes.standing,
+        ends=most is not None,
     )
 
 
@@ -102,6 +112,36 @@ def _as_long(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
     if length == tf.data.INFINITE_CARDINALITY:
         return dataset.repeat()
     return dataset.apply(tf.data.experimental.assert_cardinality(length))
+
+
+def _read_in_all(view: GraphView, reading: Reading) -> int | None:
+    """Return the number of batches that each iteration of the dataset must read, or None if it does not matter.
+
+    With ``validation_steps``, a validation run stops within the dataset, and the next one iterates over it anew. If the
+    dataset repeats a shuffle, its next orders depend on how far it has been read, which must be equal in all tasks.
+    TensorFlow reads one batch ahead of its caller, or as many as the dataset's own prefetch.
+    """
+    if reading.field != "validation_data" or reading.steps is None or not view.repeats_a_shuffle():
+        return None
+    last = view.output
+    while last.op in ("OptionsDataset", "ModelDataset"):
+        last = view.input(last, 0)
+    ahead = view.number(last, 1) if last.op == "PrefetchDataset" else 1
+    return reading.steps + (1 if ahead is None or ahead < 0 else ahead)
+
+
+def _first_of_all(dataset: tf.data.Dataset, steps: int) -> tf.data.Dataset:
+    """Return the first ``steps`` batches of a dataset, which is read to its end nevertheless."""
+
+    @tf.autograph.experimental.do_not_convert
+    def is_used(number: tf.Tensor, _: Any) -> tf.Tensor:
+        return number < steps
+
+    @tf.autograph.experimental.do_not_convert
+    def without_number(_: tf.Tensor, batch: Any) -> Any:
+        return batch
+
+    return dataset.enumerate().filter(is_used).map(without_number)
 
 
 def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, Any]) -> int | None:

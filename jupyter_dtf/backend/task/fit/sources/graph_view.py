@@ -19,6 +19,7 @@ BATCHES = frozenset({"BatchDataset", "BatchDatasetV2", "ParallelBatchDataset"})
 SHUFFLES = frozenset(
     {"ShuffleDataset", "ShuffleDatasetV3", "ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2"}
 )  # "ShuffleDatasetV2" has its seeds in a resource, and is not created by any function of TensorFlow 2
+REPEATS = frozenset({"RepeatDataset", "ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2"})
 OPAQUE = SHUFFLES | {
     "AssertCardinalityDataset",
     "CacheDataset",
@@ -151,6 +152,35 @@ class GraphView:
     def datasets(self) -> list[Any]:
         """Return the dataset operations outside of functions."""
         return [node for node in self.graph.node if _is_dataset(node.op)]
+
+    def repeats_a_shuffle(self) -> bool:
+        """Return whether a dataset outside of functions shuffles, and a later one begins further passes over it."""
+        return any(
+            node.op in REPEATS and (node.op in SHUFFLES or any(below.op in SEEDS for below in self.part(node).node))
+            for node in self.datasets()
+        )
+
+    def end_repeat(self, count: int) -> None:
+        """End the last dataset that repeats others after as many elements as are necessary for ``count`` elements of
+        the output, so that later operations, which may run in other threads, never read further. Nothing is changed if
+        that number is not known.
+        """
+        node, reader = self.output, self.end
+        while node.op in MAPS or node.op in BATCHES or node.op in ("PrefetchDataset", "OptionsDataset", "ModelDataset"):
+            size = self.number(node, 1) if node.op in BATCHES else 1
+            if size is None:
+                return
+            count *= size
+            node, reader = self.input(node, 0), node
+        if node.op not in REPEATS:
+            return
+        added = self.graph.node.add(name=f"{node.name}/ended", op="TakeDataset", input=[reader.input[0]])
+        for name in ("output_types", "output_shapes"):
+            added.attr[name].CopyFrom(node.attr[name])
+        added.input.append("")
+        self.nodes[added.name] = added
+        self.feed(added, 1, count, tf.int64)
+        reader.input[0] = added.name
 
     def of_values(self) -> list[tuple[Any, bool]]:
         """Return the maps that affect only the values of examples, not the selection of examples.

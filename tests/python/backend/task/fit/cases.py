@@ -218,6 +218,31 @@ def _sequence_data(**more: Any) -> dict[str, Any]:
     return {"x": x, "y": x % 3, "batch_size": 8, "epochs": 2, "validation_data": validation, **more}
 
 
+def _derived() -> Any:
+    """Return a model with logs that are computed from those of metrics, in all places that Keras allows."""
+    import keras
+
+    class Derived(keras.Model):
+        def train_step(self, data: Any) -> Any:
+            logs = dict(super().train_step(data))
+            precision, recall = logs["precision"], logs["recall"]
+            return {**logs, "f1": 2 * precision * recall / (precision + recall + 1e-7)}
+
+        def test_step(self, data: Any) -> Any:
+            logs = dict(super().test_step(data))
+            return {**logs, "wrong": 1 - logs["accuracy"]}
+
+        def compute_metrics(self, *args: Any, **arguments: Any) -> Any:
+            logs = dict(super().compute_metrics(*args, **arguments))
+            return {**logs, "squared": logs["accuracy"] ** 2}
+
+    inputs = keras.Input((6,))
+    model = Derived(inputs, keras.layers.Dense(3, activation="softmax")(inputs))
+    metrics = ["accuracy", keras.metrics.Precision(0.34, name="precision"), keras.metrics.Recall(0.34, name="recall")]
+    model.compile(keras.optimizers.SGD(0.1), "categorical_crossentropy", metrics=metrics)
+    return model
+
+
 def _told_besides() -> Any:
     """Return a model that reports the mean over the last batch in addition to its metrics. One of the metrics creates
     its own variables.
@@ -367,6 +392,15 @@ CASES: dict[str, Case] = {
     ),
     "subclassed, not built": Case(_subclassed, _data(validation_data=_VALIDATION), built_here_and_there=True),
     "own train_step": Case(_own_train_step, _data(), tolerance=2e-5, same_history=False),
+    "logs derived from metrics": Case(
+        _derived,
+        {
+            **_data(examples=49, validation_batch_size=6, validation_data=(_VALIDATION[0], np.eye(3)[_VALIDATION[1]])),
+            "y": np.eye(3)[digits(49)[1]],
+        },
+        by_function=True,
+        sizes=(2, 3),
+    ),
     "two optimizers": Case(_two_optimizers, _data(), tolerance=2e-5, sizes=(2, 3), by_function=True),
     "steps per execution": Case(
         lambda: dense("sgd", steps_per_execution=3), _data(validation_data=_VALIDATION), same_history=True, sizes=(2, 3)

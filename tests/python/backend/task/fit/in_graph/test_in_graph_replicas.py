@@ -35,6 +35,7 @@ CHOSEN = [
     "weights for one of two outputs",
     "steps per epoch, the last fewer",
     "own train_step",
+    "logs derived from metrics",
     "two optimizers",
     "steps per execution",
     "run eagerly",

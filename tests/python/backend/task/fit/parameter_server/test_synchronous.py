@@ -28,6 +28,7 @@ ON_ONE = {
         "steps per epoch, the last fewer",
         "subclassed, not built",
         "own train_step",
+        "logs derived from metrics",
         "steps per execution",
         "moving average of the weights",
         "run eagerly",

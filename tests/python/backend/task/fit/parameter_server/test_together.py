@@ -14,6 +14,7 @@ from jupyter_dtf.schema.strategy import ParameterServer
 
 from ...gang import FakeContext, run_gang
 from ..cases import dense, digits
+from ..strategy_cases import sentences, words
 from .programs import fit, metric, sgd
 
 
@@ -50,6 +51,39 @@ def in_two_runs(ctx: FakeContext) -> Any:
 def test_slots_of_all_servers_come_back_and_are_gone_on_from() -> None:
     for ours, theirs in zip(*run_gang(4, in_two_runs, servers=2)[0], strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-7)
+
+
+def with_empty_batches(ctx: FakeContext) -> Any:
+    """Train on batches of which some are empty; return the chief's variables, and those of one process."""
+    import keras
+    import tensorflow as tf
+
+    def batches(x: Any, y: Any) -> Any:
+        parts = tf.data.Dataset.from_tensor_slices((tf.reshape(x, (4, 6, -1)), tf.reshape(y, (4, 6))))
+        return parts.enumerate().map(lambda i, batch: tf.nest.map_structure(lambda a: a[: 6 * (i % 2)], batch))
+
+    results = []
+    given = sentences()
+    optimizers = (lambda: dense("adam"), digits(24)), (lambda: words("adam"), (given["x"][:24], given["y"][:24]))
+    for number, (make, (x, y)) in enumerate(optimizers):
+        keras.utils.set_random_seed(3)
+        alone = make()
+        keras.utils.set_random_seed(3)
+        model, data = make(), batches(x.astype("float32") if number == 0 else x, y)
+        strategy = ParameterServer(sync=True, split_bytes=50)
+        _, result = fit(ctx, str(number), model, data, epochs=2, strategy=strategy)
+        if result is not None:
+            alone.fit(data, epochs=2, verbose=0)
+            ours = [*result.weights, result.optimizer[0]]
+            results.append((ours, [*alone.get_weights(), alone.optimizer.iterations.numpy()]))
+    return results
+
+
+def test_batches_without_examples_are_steps() -> None:
+    for ours, theirs in run_gang(4, with_empty_batches, servers=2)[0]:
+        assert theirs[-1] == 8
+        for own, expected in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(own, expected, rtol=2e-5, atol=1e-6)
 
 
 def callbacks_of_the_chief(ctx: FakeContext) -> Any:

@@ -107,6 +107,41 @@ def test_copies_of_a_pipeline_learn_what_one_process_does() -> None:
     assert layers == {"a": [device(0), device(2)], "b": [device(1), device(3)]}
 
 
+def with_empty_batches(ctx: FakeContext) -> Any:
+    """Train and validate on batches of which some are empty, in a pipeline and in one process; return the results."""
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(3)
+
+    def model() -> Any:
+        layers = [keras.Input((6,)), keras.layers.Dense(5, "tanh", name="a"), keras.layers.Dense(3, name="b")]
+        made = keras.Sequential(layers)
+        made.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+        return made
+
+    theirs, ours = model(), model()
+    ours.set_weights(theirs.get_weights())
+    x, y = digits(24)
+    parts = tf.data.Dataset.from_tensor_slices((x.reshape(4, 6, -1), y.reshape(4, 6))).enumerate()
+    data = parts.map(lambda i, batch: tf.nest.map_structure(lambda a: a[: 6 * (i % 2)], batch))
+    placement = {"a": device(0), "b": device(1)}
+    arguments: dict[str, Any] = {"epochs": 2, "validation_data": data}
+    _, here = fit(ctx, ours, data, placement=placement, microbatches=2, **arguments)
+    if here is None:
+        return None
+    theirs.fit(data, verbose=0, **arguments)
+    return _state(ours), _state(theirs), ours.history.history, theirs.history.history
+
+
+def test_batches_without_examples_are_steps() -> None:
+    (ours, theirs, history, expected), *_ = run_gang(2, with_empty_batches)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)
+    for name, values in expected.items():
+        np.testing.assert_allclose(history[name], values, rtol=1e-4)
+
+
 def placed_and_split(ctx: FakeContext) -> list[Any]:
     return [trained(ctx, BRANCHES, microbatches=3), trained(ctx, SPLIT, microbatches=3)]
 

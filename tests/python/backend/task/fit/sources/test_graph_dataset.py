@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -256,6 +258,35 @@ def test_stands_where_it_stood(name: str, steps_per_epoch: int | None) -> None:
     with _within_a_pass(TaskData(dataset, steps_per_epoch, None, seen=within)):
         received = epochs_of(dataset, 4, left_out=min(1, len(expected[2])))
     assert received == [expected[2][1:], *expected[3:]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: slices().shuffle(23, seed=3).batch(8).repeat(),
+        lambda: slices().map(doubled).shuffle(23, seed=3).batch(8, drop_remainder=True).repeat(),
+        lambda: slices().take(16).shuffle(16, seed=3).batch(8).repeat().prefetch(5),
+        lambda: slices().take(16).shuffle(16, seed=3).repeat(4).batch(8).map(lambda x, y: (x * 2, y)),
+    ],
+    ids=["rest in a batch", "rest dropped", "read ahead", "repeated before batching"],
+)
+def test_validation_steps_read_as_far_as_one_process_does(make: Any) -> None:
+    """Every validation run begins a new iteration, whose order depends on how far the one before has read."""
+    dataset, steps = make(), 2
+    source = sent(dataset)
+    reading = Reading("validation_data", Share(0, 2), steps=steps, own_seed=1)
+    readings = [reading, replace(reading, share=Share(1, 2))]
+    opened = [source.open(SimpleNamespace(task="worker:0"), each) for each in readings]
+    assert all(each.ends and each.dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY for each in opened)
+    for _ in range(4):
+        iterator = iter(dataset)
+        expected = []
+        for _ in range(steps):
+            expected.append(np.sort(leaves(next(iterator))[1]))
+            time.sleep(0.05)  # reads ahead
+        del iterator
+        shares = [[leaves(batch)[1] for batch in each.dataset] for each in opened]
+        equal([np.sort(np.concatenate(parts)) for parts in zip(*shares, strict=True)], expected)
 
 
 def test_what_has_no_seed_is_drawn_alike_from_the_jobs() -> None:
