@@ -74,11 +74,205 @@ def frozen_in_the_second_epoch(fit: Fit) -> list[Any]:
     return [[layer.trainable for layer in model.layers], *_state(model)]
 
 
+def momentum(fit: Fit) -> list[Any]:
+    def act(model: Any, _: int) -> None:
+        model.optimizer.momentum = 0.2
+        model.optimizer.weight_decay = 0.1
+
+    model = dense(keras.optimizers.SGD(0.3, momentum=0.9, weight_decay=0.01))
+    fit(model, callbacks=[Acts("on_train_begin", act)])
+    return [model.optimizer.momentum, model.optimizer.weight_decay, *_state(model)]
+
+
+def decay_by_epoch(fit: Fit) -> list[Any]:
+    """In a graph, only the value in the first epoch has an effect."""
+
+    def act(model: Any, epoch: int) -> None:
+        model.optimizer.weight_decay = 0.1 * (epoch + 1)
+
+    model = dense(keras.optimizers.AdamW(0.05))
+    fit(model, callbacks=[Acts("on_epoch_begin", act)])
+    return [model.optimizer.weight_decay, *_state(model)]
+
+
+def decay_by_epoch_eagerly(fit: Fit) -> list[Any]:
+    def act(model: Any, epoch: int) -> None:
+        model.optimizer.weight_decay = 0.1 * (epoch + 1)
+        model.optimizer.beta_1 = 0.5
+
+    model = dense(keras.optimizers.AdamW(0.05), run_eagerly=True)
+    fit(model, callbacks=[Acts("on_epoch_begin", act)])
+    return [model.optimizer.weight_decay, *_state(model)]
+
+
+def clipped_by_batch(fit: Fit) -> list[Any]:
+    def act(model: Any, batch: int) -> None:
+        model.optimizer.clipnorm = 0.02 * (batch + 1)
+
+    model = dense(keras.optimizers.SGD(0.5, clipnorm=1.0), run_eagerly=True)
+    fit(model, callbacks=[Acts("on_train_batch_begin", act)])
+    return [model.optimizer.clipnorm, *_state(model)]
+
+
+def clipped_before_the_first_batch(fit: Fit) -> list[Any]:
+    def act(model: Any, batch: int) -> None:
+        model.optimizer.clipvalue = 0.02
+
+    model = dense(keras.optimizers.SGD(0.5, clipvalue=1.0))
+    fit(model, callbacks=[Acts("on_train_batch_begin", act)])
+    return _state(model)
+
+
+def schedule(fit: Fit) -> list[Any]:
+    def act(model: Any, _: int) -> None:
+        model.optimizer._learning_rate.decay_rate = 0.2
+
+    model = dense(keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 5, 0.9)))
+    fit(model, callbacks=[Acts("on_train_begin", act)])
+    return [model.optimizer._learning_rate.decay_rate, *_state(model)]
+
+
+def slope(fit: Fit) -> list[Any]:
+    def act(model: Any, _: int) -> None:
+        model.layers[1].negative_slope = 0.9
+
+    model = dense(None, keras.layers.LeakyReLU(0.1))
+    fit(model, callbacks=[Acts("on_train_begin", act)])
+    return [model.layers[1].negative_slope, *_state(model)]
+
+
+def regularizer(fit: Fit) -> list[Any]:
+    def act(model: Any, _: int) -> None:
+        model.layers[0].kernel_regularizer.l2 = np.float32(0.5)
+
+    keras.utils.set_random_seed(3)
+    model = dense(hidden=keras.layers.Dense(5, "tanh", name="hidden", kernel_regularizer=keras.regularizers.L2(0.01)))
+    fit(model, callbacks=[Acts("on_train_begin", act)])
+    return [model.layers[0].kernel_regularizer.l2, *_state(model)]
+
+
+def constraint(fit: Fit) -> list[Any]:
+    def act(model: Any, epoch: int) -> None:
+        model.layers[0].kernel_constraint.max_value = 0.5 + 0.1 * epoch
+
+    keras.utils.set_random_seed(3)
+    made = keras.layers.Dense(5, "tanh", name="hidden", kernel_constraint=keras.constraints.MaxNorm(3.0))
+    model = dense(hidden=made, run_eagerly=True)
+    fit(model, callbacks=[Acts("on_epoch_begin", act)])
+    return [model.layers[0].kernel_constraint.max_value, *_state(model)]
+
+
+class Scaled(keras.losses.Loss):
+    def __init__(self, scale: float = 1.0, **options: Any) -> None:
+        super().__init__(**options)
+        self.scale = scale
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        return self.scale * keras.losses.sparse_categorical_crossentropy(y_true, y_pred)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "scale": self.scale}
+
+
+def loss_object(fit: Fit) -> list[Any]:
+    def act(model: Any, _: int) -> None:
+        model.loss.scale = 0.2
+
+    model = dense(loss=Scaled())
+    fit(model, callbacks=[Acts("on_train_begin", act)])
+    return [model.loss.scale, *_state(model)]
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.beta = 0.0
+
+
+class Annealed(keras.Model):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.hidden, self.out = keras.layers.Dense(5, "tanh"), keras.layers.Dense(3, "softmax")
+        self.beta = 0.0
+        self.settings = Settings()
+
+    def call(self, x: Any) -> Any:
+        return self.out(self.hidden(x))
+
+    def train_step(self, data: Any) -> Any:
+        import tensorflow as tf
+
+        x, y = data
+        with tf.GradientTape() as tape:
+            outputs = self(x, training=True)
+            beta = self.beta + self.settings.beta
+            loss = self.compute_loss(x, y, outputs) + beta * tf.reduce_mean(outputs[:, 0] ** 2)
+        weights = self.trainable_variables
+        self.optimizer.apply(tape.gradient(loss, weights), weights)
+        return {"loss": loss}
+
+
+def _annealed(**compiled: Any) -> Any:
+    keras.utils.set_random_seed(3)
+    model = Annealed()
+    model(np.zeros((1, 6), "float32"))
+    model.compile(keras.optimizers.SGD(0.3), LOSS, **compiled)
+    return model
+
+
+def model_by_epoch_eagerly(fit: Fit) -> list[Any]:
+    def act(model: Any, epoch: int) -> None:
+        model.beta = 2.0 * epoch
+
+    model = _annealed(run_eagerly=True)
+    fit(model, callbacks=[Acts("on_epoch_begin", act)])
+    return [model.beta, *_state(model)]
+
+
+def own_object(fit: Fit) -> list[Any]:
+    def act(model: Any, _: int) -> None:
+        model.settings.beta = 3.0
+
+    model = _annealed()
+    fit(model, callbacks=[Acts("on_train_begin", act)])
+    return [model.settings.beta, *_state(model)]
+
+
+def frozen_at_the_beginning(fit: Fit) -> list[Any]:
+    def act(model: Any, _: int) -> None:
+        model.layers[0].trainable = False
+
+    model = dense()
+    fit(model, callbacks=[Acts("on_train_begin", act)])
+    return [[layer.trainable for layer in model.layers], *_state(model)]
+
+
 PROGRAMS: dict[str, Callable[[Fit], list[Any]]] = {
+    "momentum": momentum,
+    "decay by epoch": decay_by_epoch,
+    "decay by epoch, eagerly": decay_by_epoch_eagerly,
+    "clipped by batch, eagerly": clipped_by_batch,
+    "clipped before the first batch": clipped_before_the_first_batch,
+    "schedule": schedule,
+    "slope": slope,
+    "regularizer": regularizer,
+    "constraint, eagerly": constraint,
+    "loss object": loss_object,
+    "model by epoch, eagerly": model_by_epoch_eagerly,
+    "own object": own_object,
+    "frozen at the beginning": frozen_at_the_beginning,
     "unfrozen at the end": unfrozen_at_the_end,
     "frozen in the second epoch": frozen_in_the_second_epoch,
 }
-SERIAL: tuple[str, ...] = ()
+SERIAL = (
+    *(
+        "slope",
+        "decay by epoch, eagerly",
+        "clipped by batch, eagerly",
+        "constraint, eagerly",
+        "model by epoch, eagerly",
+    ),
+    *("own object", "frozen at the beginning"),
+)
 """The programs that a pipeline does not train."""
 
 
@@ -134,3 +328,16 @@ def test_it_has_the_effect_that_it_has_in_one_process(strategy: str, expected: d
             if not np.allclose(np.asarray(ours, float), np.asarray(theirs, float), rtol=1e-4, atol=1e-5):
                 different.append(f"{name}, value {number}: {ours} instead of {theirs}")
     assert not different, "\n".join(different)
+
+
+def test_a_pipeline_refuses_to_freeze_layers_that_it_has_prepared() -> None:
+    chosen, size, _ = STRATEGIES["pipeline"]
+
+    def act(model: Any, _: int) -> None:
+        model.layers[0].trainable = False
+
+    def program(ctx: FakeContext) -> None:
+        fitted(ctx, "frozen", dense(), *digits(26), strategy=chosen, callbacks=[Acts("on_train_begin", act)])
+
+    with pytest.raises(Exception, match="must not change which weights are trainable before the first step"):
+        run_gang(size, program)
