@@ -24,7 +24,7 @@ from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
 from ..backend.task.fit.strategies import validate
 from ..backend.task.model import changed_attributes, keras_io
-from ..backend.task.model.model_state import give_more, give_own
+from ..backend.task.model.model_state import give_more, give_own, set_trainable
 from ..backend.task.model.questions import difference
 from ..errors import InvalidInput, ModelDiffers
 from ..schema.arguments import plain
@@ -198,7 +198,6 @@ class PreparedFit:
         self._result = result
         if self._model is not None:
             _restore(self._model, result, self._callbacks)
-            trained_weights.remember(self._model)
         if self._callbacks:
             pickles = Pickles(self._trained, dict(enumerate(self._callbacks)))
             for callback, attributes in zip(self._callbacks, pickles.loads(result.callbacks), strict=True):
@@ -396,6 +395,8 @@ def _restore(model: Any, result: FitResult, callbacks: list[Any]) -> None:
         keras_io.assign(model.optimizer.variables, result.optimizer, "optimizer variables")
     give_more(model, result.more)
     changed_attributes.give(model, result.attributes)
+    trained_weights.remember(model)  # before callbacks' changes to `trainable`, which Keras follows after compile()
+    set_trainable(model, result.more)
     model.stop_training = result.stop_training
     _give_history(model, result.history, result.epoch, callbacks).set_params(result.params)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..model.metrics_of import all_metrics
+from .callback_changes import CallbackChanges
 from .equal_weights import Weights
 from .job import PackedCallbacks
 from .replaced_attributes import hooked
@@ -37,6 +38,7 @@ class BetweenBatches:
         self._weights = weights
         self._metrics = all_metrics(model)
         self._is_needed = packed.between_batches and weights.are_shared
+        self.changes = CallbackChanges(model, weights, packed)
         self._watches = False
         self._assigned: set[int] = set()
         self._reset: set[int] = set()
@@ -58,9 +60,12 @@ class BetweenBatches:
     def begin(self) -> None:
         """Start recording, because callbacks run next."""
         self._watches = True
+        self.changes.begin_batch()
 
     def pause(self) -> None:
         """Stop recording."""
+        if self._watches:
+            self.changes.pause_batch()
         self._watches = False
 
     @property
@@ -72,17 +77,20 @@ class BetweenBatches:
         """Copy the chief's values of the variables that its callbacks have assigned to all other tasks, and reset the
         metrics that callbacks have reset on other tasks. A collective.
         """
-        self._watches = False
+        self.pause()
         if not self._is_needed:
             return
         variables = len(self._weights.variables)
-        recorded = np.zeros(variables + len(self._metrics))
+        recorded = np.zeros(variables + len(self._metrics) + 1)
         recorded[[*self._assigned, *(variables + position for position in self._reset)]] = 1.0
+        recorded[-1] = self.changes.are_any
         recorded = self._weights.reducer.sum(recorded)
         found = np.flatnonzero(recorded[:variables])
         if found.size:
             self._weights.some_from_chief(found.tolist())
-        for position in set(np.flatnonzero(recorded[variables:]).tolist()) - self._reset:
+        if recorded[-1]:
+            self.changes.settle()
+        for position in set(np.flatnonzero(recorded[variables:-1]).tolist()) - self._reset:
             self._metrics[position].reset_state()
         self._assigned.clear()
         self._reset.clear()

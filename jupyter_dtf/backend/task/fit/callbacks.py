@@ -73,11 +73,12 @@ class First(keras.callbacks.Callback):
 
     def _begin(self, may_change_weights: bool = False) -> None:
         self._state.metrics.alone = True
+        self._state.between.changes.begin()
         if may_change_weights and self._compares:
             self._state.checksum = self._state.weights.checksum_with_copies()
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._begin()
+        self._state.metrics.alone = True
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._state.data_ended = False
@@ -89,6 +90,7 @@ class First(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         state = self._state
+        state.between.changes.step_done()
         state.batch_logs.combine(logs)
         assert state.batch_values is not None
         state.logs = frozenset(logs or {})
@@ -161,8 +163,13 @@ class Last(keras.callbacks.Callback):
         if self._state.reducer.size > 1 or (self._state.weights.are_shared and self._job.callbacks):
             self._state.weights.from_chief()
             if self._job.callbacks:  # BackupAndRestore sets the initial epoch
-                (epoch,) = self._state.reducer.broadcast([np.asarray(self.model._initial_epoch or 0)])
-                self.model._initial_epoch = int(epoch)
+                changes = self._state.between.changes
+                changes.pause()
+                said = np.asarray([self.model._initial_epoch or 0, changes.are_any])
+                (said,) = self._state.reducer.broadcast([said])
+                self.model._initial_epoch = int(said[0])
+                if said[1]:
+                    changes.settle()
         self._state.batch_values = self._values = BatchValues(self.model, self._counts)
         self._progress()
 
@@ -250,6 +257,8 @@ class Last(keras.callbacks.Callback):
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
+        if self.model.run_eagerly:
+            self._state.between.changes.pause()
         if self._ctx.should_stop:
             self.model.stop_evaluating = True
 
@@ -299,19 +308,24 @@ class Last(keras.callbacks.Callback):
             self._agree()
 
     def _take_over(self) -> None:
-        """Copy the chief's weights to all tasks if its callbacks have changed them for validation, as SwapEMAWeights
-        does. A collective.
+        """Copy the chief's weights and attributes to all tasks if its callbacks have changed them for validation, as
+        SwapEMAWeights does. A collective.
         """
         state = self._state
         if not self._job.callbacks or not state.weights.are_shared:
             return
+        changes = state.between.changes
+        changes.pause()
         changed = state.reducer.rank == 0 and state.checksum != state.weights.checksum_with_copies()
-        if state.reducer.sum(np.asarray([float(changed)]))[0]:
+        heard = state.reducer.sum(np.asarray([float(changed), float(changes.are_any)]))
+        if heard[0]:
             state.weights.from_chief()
+        if heard[1]:
+            changes.settle()
 
     def _agree(self) -> None:
-        """Copy the changes that the chief's callbacks have made to the weights and the learning rate to the other
-        tasks, and stop training on all tasks if any task has requested it. A collective.
+        """Copy the changes that the chief's callbacks have made to the weights, attributes and the learning rate to the
+        other tasks, and stop training on all tasks if any task has requested it. A collective.
         """
         state, model = self._state, self.model
         stop = bool(model.stop_training or self._ctx.should_stop)
@@ -320,8 +334,10 @@ class Last(keras.callbacks.Callback):
             return
         rate: Any = getattr(model.optimizer, "learning_rate", None)
         settable = isinstance(rate, keras.Variable)
-        said = np.zeros(3)
-        said[0] = stop
+        changes = state.between.changes
+        changes.pause()
+        said = np.zeros(4)
+        said[0], said[3] = stop, changes.are_any
         if state.reducer.rank == 0:
             said[1] = bool(self._job.callbacks) and state.checksum != state.weights.checksum_with_copies()
             said[2] = float(rate.numpy()) if settable else 0.0
@@ -331,6 +347,8 @@ class Last(keras.callbacks.Callback):
             rate.assign(heard[2])
         if heard[1]:
             state.weights.from_chief()
+        if heard[3]:
+            changes.settle()
 
     def _progress(self) -> None:
         if self._ctx.is_chief:

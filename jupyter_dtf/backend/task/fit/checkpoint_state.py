@@ -16,6 +16,7 @@ import numpy as np
 from ....schema.checkpoint import CheckpointInfo, StoredVariable
 from ..model.changed_attributes import ChangedAttributes
 from ..model.model_state import layers_aside
+from ..model.parts import Reference
 from .callback_pickles import Pickles
 from .job import Arrays, FitJob
 from .models import seed_of_task
@@ -40,8 +41,8 @@ class Part:
     metrics: list[Any] | None = None
     held: list[Any] | None = None
     """The values of ``held_variables``. None in checkpoints of earlier versions."""
-    attributes: dict[int, ChangedAttributes] | None = None
-    """The plain attributes of the model and its custom layers that training has changed. None in checkpoints of earlier
+    attributes: dict[Reference, ChangedAttributes] | None = None
+    """The plain attributes of the model and its parts that have changed in training. None in checkpoints of earlier
     versions.
     """
 

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 
 from ..collectives.primitive import Reducer
+from ..model.changed_attributes import ChangedAttributes
+from ..model.parts import Reference
 
 # On different kinds of machines, rounding errors may differ. Relative differences above this limit are not due to
 # rounding.
@@ -57,6 +59,11 @@ class Weights:
     def some_from_chief(self, positions: list[int]) -> None:
         """Set some variables on every task to the chief's values. ``positions``: their indices in ``variables``."""
         self._broadcast([self.variables[position] for position in positions])
+
+    def attributes_to_servers(self, changed: dict[Reference, ChangedAttributes]) -> None:
+        """Send the attributes that callbacks on the chief have changed to processes that hold an optimizer. No
+        collective.
+        """
 
     def _broadcast(self, variables: list[Any]) -> None:
         values = self.reducer.broadcast([v.numpy() for v in variables])

@@ -13,6 +13,7 @@ from ....schema.strategy import AllReduce, Strategy
 from ..model.changed_attributes import ChangedAttributes
 from ..model.keras_io import PackedModel
 from ..model.model_state import ExtraState
+from ..model.parts import Reference
 from ..model.questions import Question
 from .sources.base import BatchSource
 
@@ -140,8 +141,8 @@ class FitResult:
     """
     more: ExtraState = field(default_factory=ExtraState)
     """The model's state other than its weights."""
-    attributes: dict[int, ChangedAttributes] = field(default_factory=dict)
-    """The plain attributes of the model and its custom layers that have changed, keyed by the layer's position."""
+    attributes: dict[Reference, ChangedAttributes] = field(default_factory=dict)
+    """The plain attributes of the model and its parts that have changed, by the reference to the part."""
     params: dict[str, Any] = field(default_factory=dict)
     """Keras's ``params`` of the callbacks."""
     stop_training: bool = False

@@ -125,7 +125,8 @@ def set_trainable(model: Any, more: ExtraState) -> None:
     layers, weights = model._flatten_layers(), model.weights
     if len(layers) == len(more.trainable_layers):
         for layer, trainable in zip(layers, more.trainable_layers, strict=True):
-            layer._trainable = trainable  # only of this layer: its variables and sublayers have their own flags
+            if layer._trainable != trainable:
+                layer._trainable = trainable  # only of this layer: its variables and sublayers have their own flags
     if len(weights) == len(more.trainable):
         for variable, trainable in zip(weights, more.trainable, strict=True):
             if variable.trainable != trainable:

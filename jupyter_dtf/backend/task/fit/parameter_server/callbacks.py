@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .....errors import InvalidInput
+from ...model.changed_attributes import ChangedAttributes
+from ...model.parts import Reference
 from ..between_batches import BetweenBatches
 from ..callbacks import First, Last, State
 from ..equal_weights import Weights
@@ -21,7 +23,8 @@ class ServedWeights(Weights):
     """The weights of synchronous tasks. Values that callbacks assign on the chief are sent to the servers first.
 
     ``slots``: the optimizer's variables, which only the servers use. ``push``: sends the chief's weights and slots to
-    the servers. ``replace``: sends the values of the given variables to the servers.
+    the servers. ``replace``: sends the values of the given variables to the servers. ``tell``: sends
+    changed attributes of the optimizer to the servers.
     """
 
     held_elsewhere = True
@@ -35,8 +38,10 @@ class ServedWeights(Weights):
         push: Callable[[], None],
         *,
         replace: Callable[[list[Any]], None],
+        tell: Callable[[dict[Reference, ChangedAttributes]], None],
     ) -> None:
         super().__init__(variables, reducer, ctx, slots)
+        self._tell = tell
         self._push = push
         self._replace = replace
 
@@ -49,6 +54,9 @@ class ServedWeights(Weights):
         # Do not send all of the chief's state: between batches, only the servers have the optimizer's state.
         self._replace([self.variables[position] for position in positions])
         super().some_from_chief(positions)
+
+    def attributes_to_servers(self, changed: dict[Reference, ChangedAttributes]) -> None:
+        self._tell(changed)
 
 
 class OwnBetween(BetweenBatches):

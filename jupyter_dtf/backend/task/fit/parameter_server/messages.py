@@ -150,6 +150,16 @@ class Replace(Word, frozen=True):
     pieces: tuple[int, ...]
 
 
+class SetAttributes(Word, frozen=True):
+    """Sets plain attributes of the optimizer and of constraints (payload: a pickled list of ``ServedAttributes``).
+
+    ``anew``: whether the next update must use them, as in a model that runs eagerly; otherwise, updates that have been
+    traced stay as they are.
+    """
+
+    anew: bool
+
+
 class CopyFile(Word, frozen=True):
     """Requests that the server copy a small file; sent by the chief, on a connection for checkpoints."""
 
@@ -285,6 +295,7 @@ AnyWord = Union[
     GetState,
     SetState,
     Replace,
+    SetAttributes,
     CopyFile,
     WritePart,
     Values,

@@ -9,6 +9,7 @@ reconnect.
 
 from __future__ import annotations
 
+import pickle
 import socket
 import threading
 from collections.abc import Callable
@@ -53,6 +54,7 @@ from .messages import (
     Refused,
     Release,
     Replace,
+    SetAttributes,
     SetState,
     Start,
     State,
@@ -263,6 +265,9 @@ class Server:
                     shard = self._built()
                     self._replacements = {}
                     shard.set_state(payloads.arrays(payload, shard.shapes()))
+                    return Done(), []
+                case SetAttributes():
+                    self._built().set_attributes(pickle.loads(payload.view(np.uint8).tobytes()), anew=word.anew)
                     return Done(), []
                 case Replace():
                     return self._replace(word, payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,7 @@ from .messages import (
     Refused,
     Release,
     Replace,
+    SetAttributes,
     SetState,
     Start,
     Started,
@@ -156,6 +158,13 @@ class Client:
             return word, [np.ascontiguousarray(part, self.dtype).reshape(-1) for part in parts]
 
         self._on_each(message)
+
+    def set_attributes(self, changed: Any, *, anew: bool) -> None:
+        """Set attributes of the servers' optimizers. ``changed``: a list of ``ServedAttributes``; ``anew``: see
+        ``SetAttributes``.
+        """
+        payload = np.frombuffer(pickle.dumps(changed), np.uint8)
+        self._on_each(lambda server: (SetAttributes(anew), [payload]))
 
     def meet(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the sum of a one-dimensional array over the training tasks."""

@@ -28,6 +28,17 @@ class SparsePiece:
 
 
 @dataclass(frozen=True)
+class ServedAttributes:
+    """New values of attributes of an object that servers use."""
+
+    path: tuple[Any, ...]
+    """The names of the attributes that lead from the optimizer to the object."""
+    values: dict[str, Any]
+    variable: int | None = None
+    """If the object is the constraint of a variable, the variable's index in ``model.trainable_variables``."""
+
+
+@dataclass(frozen=True)
 class Gradient:
     """A worker's mean gradient over its examples. Pieces are identified by their index among this server's pieces."""
 
@@ -147,6 +158,24 @@ class Shard:
         for i, value in values.items():
             self._held[i].assign(value.reshape(self.pieces[i].shape))
         self._keep(self._look())
+
+    def set_attributes(self, changed: Sequence[ServedAttributes], *, anew: bool) -> None:
+        """Set attributes of the optimizer and of constraints. ``anew``: see ``messages.SetAttributes``."""
+        for each in changed:
+            for holder in self._holders(each):
+                for name, value in each.values.items():
+                    setattr(holder, name, value)
+        if anew:
+            self._steps = {}
+
+    def _holders(self, each: ServedAttributes) -> list[Any]:
+        if each.variable is not None:
+            held = zip(self.pieces, self._held, strict=True)
+            return [variable.constraint for piece, variable in held if piece.variable == each.variable]
+        holder: Any = self.optimizer
+        for name in each.path:
+            holder = getattr(holder, name)
+        return [holder]
 
     def _step(self, absent: tuple[int, ...], sparse: tuple[int, ...]) -> Any:
         """Return the graph function that makes an update, for gradients with these absent and sparse pieces."""

@@ -22,7 +22,8 @@ from .....errors import Unavailable
 from .....schema.strategy import ParameterServer
 from ...collectives.primitive import Alone, Reducer
 from ...model import keras_io
-from ...model.changed_attributes import values_of
+from ...model.changed_attributes import OPTIMIZER, ChangedAttributes, resolved, values_of
+from ...model.parts import Reference
 from .. import clipping
 from ..batch_logs import BatchLogs
 from ..batched import check_batched
@@ -53,6 +54,7 @@ from .served_parts import ServedParts, can_write_parts
 from .server_addresses import AmongWorkers, Places
 from .server_client import Client
 from .server_optimizer import Exchange
+from .shard import ServedAttributes
 from .skipping import FollowTheRun
 from .slots import Plan
 from .spec import pieces_of, to_plain, wire_dtype
@@ -255,7 +257,7 @@ class Worker:
     def _shared_with_servers(self) -> Exchange:
         """Send the chief's variables to the servers, fetch them on all tasks, and return this task's exchange."""
         model, job, client = self._model, self._job, self._client
-        variables = model.trainable_variables
+        self._trained = variables = list(model.trainable_variables)
         pieces = pieces_of(variables, model.optimizer, len(self._places.servers), self._strategy.split_bytes)
         client.divide(pieces, wire_dtype(variables), self._strategy.sync)
         if self._ctx.is_chief:
@@ -294,6 +296,19 @@ class Worker:
         """Send the chief's weights and slots to the servers."""
         self._client.set_state(self._plan.taken_apart())
 
+    def _tell_attributes(self, changed: dict[Reference, ChangedAttributes]) -> None:
+        """Send the servers the attributes of the optimizer and of constraints that callbacks have changed."""
+        start, model, found = len(OPTIMIZER), self._model, []
+        for reference, attributes in changed.items():
+            if reference[:start] == OPTIMIZER:
+                found.append(ServedAttributes(reference[start:], attributes.values))
+            constraint = resolved(model, reference)
+            for variable, weight in enumerate(self._trained):
+                if weight.constraint is not None and weight.constraint is constraint:
+                    found.append(ServedAttributes((), attributes.values, variable))
+        if found:
+            self._client.set_attributes(found, anew=bool(model.run_eagerly))
+
     def _take_state(self, final: bool = False) -> tuple[dict[int, Counts], Any, int]:
         """Fetch the servers' weights and slots to the chief, except the learning rate, which the chief itself sets.
 
@@ -330,7 +345,13 @@ class Worker:
     def _in_step(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job
         self._weights = weights = ServedWeights(
-            list(model.weights), self._slots, self._reducer, self._ctx, self._push_state, replace=self._exchange.replace
+            list(model.weights),
+            self._slots,
+            self._reducer,
+            self._ctx,
+            self._push_state,
+            replace=self._exchange.replace,
+            tell=self._tell_attributes,
         )
         between = BetweenBatches(model, weights, job.callbacks)
         average = EpochEnd(model, weights, job, between)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .....errors import InvalidInput
 from ..batch_hooks import modules_of_batch_hooks
 from ..callbacks import First, Last, State
 from ..job import FitJob
@@ -45,20 +46,34 @@ class Up(Last):
         *,
         engine: Engine,
         own: list[Any],
+        trained: list[Any],
         done: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__(state, job, ctx, steps, counts=lambda: engine.counts, done=done)
         self._engine = engine
         self._loads = bool(own)
+        self._trained = [id(weight) for weight in trained]
         self._each_step = _look_at_steps(own)
 
     def on_train_begin(self, logs: Any = None) -> None:
         super().on_train_begin(logs)
+        self._refuse_other_weights()
         self._engine.load()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         super().on_epoch_begin(epoch, logs)
+        if self._is_first:
+            self._refuse_other_weights()
         self._load()
+
+    def _refuse_other_weights(self) -> None:
+        """Raise InvalidInput if callbacks have frozen or unfrozen weights, which Keras follows until its first step."""
+        if [id(weight) for weight in self.model.trainable_variables] != self._trained:
+            raise InvalidInput(
+                "`callbacks` must not change which weights are trainable before the first step of a pipeline, which "
+                "has prepared its devices for them, got other trainable weights. Set `trainable` before compile()",
+                field="callbacks",
+            )
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         super().on_train_batch_begin(batch, logs)

@@ -115,7 +115,16 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         state = State(weights, metrics, told, alone, between, batch_logs=batch_logs)
         first = Down(state, engine, callbacks)
         done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
-        last = Up(state, job, ctx, data.length, engine=engine, own=callbacks, done=done)
+        last = Up(
+            state,
+            job,
+            ctx,
+            data.length,
+            engine=engine,
+            own=callbacks,
+            trained=model.trainable_variables,
+            done=done,
+        )
         history = history_of(callbacks)
         training = Training(
             job=job,
