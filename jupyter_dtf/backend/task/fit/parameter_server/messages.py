@@ -19,6 +19,17 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     steps: int = 0
 
 
+class ServedAttributes(msgspec.Struct, frozen=True, array_like=True):
+    """New values of plain attributes of an object that servers use."""
+
+    path: tuple[str | int, ...]
+    """The names of the attributes that lead from the optimizer to the object."""
+    values: dict[str, Any]
+    """Numbers, strings, None, and lists of these, keyed by the attribute's name."""
+    variable: int | None = None
+    """If the object is the constraint of a variable, the variable's index in ``model.trainable_variables``."""
+
+
 # -- messages of workers -----------------------------------------------------------------------------------------------
 
 
@@ -151,12 +162,13 @@ class Replace(Word, frozen=True):
 
 
 class SetAttributes(Word, frozen=True):
-    """Sets plain attributes of the optimizer and of constraints (payload: a pickled list of ``ServedAttributes``).
+    """Sets plain attributes of the optimizer and of constraints.
 
     ``anew``: whether the next update must use them, as in a model that runs eagerly; otherwise, updates that have been
     traced stay as they are.
     """
 
+    changed: tuple[ServedAttributes, ...]
     anew: bool
 
 

@@ -9,7 +9,6 @@ reconnect.
 
 from __future__ import annotations
 
-import pickle
 import socket
 import threading
 from collections.abc import Callable
@@ -267,7 +266,7 @@ class Server:
                     shard.set_state(payloads.arrays(payload, shard.shapes()))
                     return Done(), []
                 case SetAttributes():
-                    self._built().set_attributes(pickle.loads(payload.view(np.uint8).tobytes()), anew=word.anew)
+                    self._built().set_attributes(word.changed, anew=word.anew)
                     return Done(), []
                 case Replace():
                     return self._replace(word, payload)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +31,7 @@ from .messages import (
     Refused,
     Release,
     Replace,
+    ServedAttributes,
     SetAttributes,
     SetState,
     Start,
@@ -159,12 +159,10 @@ class Client:
 
         self._on_each(message)
 
-    def set_attributes(self, changed: Any, *, anew: bool) -> None:
-        """Set attributes of the servers' optimizers. ``changed``: a list of ``ServedAttributes``; ``anew``: see
-        ``SetAttributes``.
-        """
-        payload = np.frombuffer(pickle.dumps(changed), np.uint8)
-        self._on_each(lambda server: (SetAttributes(anew), [payload]))
+    def set_attributes(self, changed: Sequence[ServedAttributes], *, anew: bool) -> None:
+        """Set attributes of the servers' optimizers and constraints. ``anew``: see ``SetAttributes``."""
+        word = SetAttributes(tuple(changed), anew)
+        self._on_each(lambda server: (word, []))
 
     def meet(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the sum of a one-dimensional array over the training tasks."""

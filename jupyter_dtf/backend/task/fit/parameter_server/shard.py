@@ -14,6 +14,7 @@ import tensorflow as tf
 from ..gradient_sync import has_own_apply_gradients, update_directly
 from . import slots
 from .layout import Piece
+from .messages import ServedAttributes
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,6 @@ class SparsePiece:
     keys: npt.NDArray[np.int64] | None
     """The ids of rows that several workers have in common (``lookups``); None if there are no such rows."""
     rows: npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class ServedAttributes:
-    """New values of attributes of an object that servers use."""
-
-    path: tuple[Any, ...]
-    """The names of the attributes that lead from the optimizer to the object."""
-    values: dict[str, Any]
-    variable: int | None = None
-    """If the object is the constraint of a variable, the variable's index in ``model.trainable_variables``."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +164,7 @@ class Shard:
             return [variable.constraint for piece, variable in held if piece.variable == each.variable]
         holder: Any = self.optimizer
         for name in each.path:
-            holder = getattr(holder, name)
+            holder = holder[name] if isinstance(name, int) else getattr(holder, name)
         return [holder]
 
     def _step(self, absent: tuple[int, ...], sparse: tuple[int, ...]) -> Any:

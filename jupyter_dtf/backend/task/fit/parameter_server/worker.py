@@ -13,12 +13,14 @@ from contextlib import ExitStack
 from typing import Any
 
 import keras
+import msgspec
+import numpy as np
 import tensorflow as tf
 
 # Keras 3.15: the preparation of a dataset in fit is not public.
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
-from .....errors import Unavailable
+from .....errors import InvalidInput, Unavailable
 from .....schema.strategy import ParameterServer
 from ...collectives.primitive import Alone, Reducer
 from ...model import keras_io
@@ -48,13 +50,12 @@ from . import moving
 from .async_checkpoints import Beginning, OwnSaving, beginning
 from .callbacks import OwnBetween, OwnFirst, OwnLast, OwnMetrics, ServedMetrics, ServedWeights
 from .checks import ServedChecks
-from .messages import Counts
+from .messages import Counts, ServedAttributes
 from .reducer import Apart, ServedReducer
 from .served_parts import ServedParts, can_write_parts
 from .server_addresses import AmongWorkers, Places
 from .server_client import Client
 from .server_optimizer import Exchange
-from .shard import ServedAttributes
 from .skipping import FollowTheRun
 from .slots import Plan
 from .spec import pieces_of, to_plain, wire_dtype
@@ -301,11 +302,11 @@ class Worker:
         start, model, found = len(OPTIMIZER), self._model, []
         for reference, attributes in changed.items():
             if reference[:start] == OPTIMIZER:
-                found.append(ServedAttributes(reference[start:], attributes.values))
+                found.append(ServedAttributes(reference[start:], _sendable(attributes)))
             constraint = resolved(model, reference)
             for variable, weight in enumerate(self._trained):
                 if weight.constraint is not None and weight.constraint is constraint:
-                    found.append(ServedAttributes((), attributes.values, variable))
+                    found.append(ServedAttributes((), _sendable(attributes), variable))
         if found:
             self._client.set_attributes(found, anew=bool(model.run_eagerly))
 
@@ -482,6 +483,22 @@ class Worker:
         if self._goes_in_step:
             return validation_data(self._job, self._ctx, self._reducer, self._model)
         return validation_data(self._job, self._ctx, Alone(), self._model) if self._ctx.is_chief else None
+
+
+def _sendable(attributes: ChangedAttributes) -> dict[str, Any]:
+    """Return changed attributes as data of messages. Raises InvalidInput for values that messages cannot contain."""
+    found = {}
+    for name, value in attributes.values.items():
+        found[name] = value.item() if isinstance(value, np.generic) else value
+        try:
+            msgspec.msgpack.encode(found[name])
+        except (TypeError, OverflowError):
+            raise InvalidInput(
+                "`callbacks` must set attributes of an optimizer or a constraint to numbers, strings or lists of them, "
+                f"because they are sent to the parameter servers, got {attributes.kind}.{name} = {value!r:.200}",
+                field="callbacks",
+            ) from None
+    return found
 
 
 def described(updates: dict[str, Counts]) -> str:
