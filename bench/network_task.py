@@ -28,14 +28,11 @@ HIDDEN = (1050,) * 10
 
 def context(rank: int, directory: Path, threads: int) -> Any:
     """Create and set the context of this process as one of the two tasks."""
-    import tensorflow as tf
-
-    from jupyter_dtf.backend.task import context
+    from jupyter_dtf.backend.task import context, thread_pools
     from jupyter_dtf.backend.task.recorder import Recorder
     from jupyter_dtf.schema.launch import TaskSpec
 
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    thread_pools.limit(threads)
     spec = TaskSpec(
         run_id="bench",
         cluster="bench",

@@ -24,7 +24,7 @@ from ...schema.disk_space import refusal
 from ...schema.events import TaskChanged
 from ...schema.launch import Outcome, TaskSpec, leave_outcome, read_next, read_profile, read_without
 from ...schema.run import TaskState
-from . import context, heartbeat, own_modules, pinned_gpus
+from . import context, heartbeat, own_modules, pinned_gpus, thread_pools
 from .recorder import Recorder
 from .tf_servers import TaskServers
 from .unsupported_fit import refuse_fit_over_processes
@@ -105,9 +105,7 @@ def _set_threads(threads: int) -> None:
 
     if tf.config.threading.get_intra_op_parallelism_threads() == threads:
         return  # this process has rehearsed: the runtime is already using that number of threads
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    # Also limit the operations that run in parallel: by default, a task with one thread would use more than one core.
-    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    thread_pools.limit(threads)
 
 
 def learn_to_read() -> None:

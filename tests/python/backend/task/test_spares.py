@@ -110,6 +110,22 @@ def started_runtime(ctx: Any) -> bool:
     return bool(context.context()._initialized)
 
 
+def thread_pools(ctx: Any) -> tuple[int, int]:
+    import tensorflow as tf
+
+    threading = tf.config.threading
+    return threading.get_intra_op_parallelism_threads(), threading.get_inter_op_parallelism_threads()
+
+
+def test_one_operation_more_than_threads_runs_at_once_because_it_may_wait(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Warm(tmp_path / secrets.token_hex(6)).running() as warm:
+            assert (await warm.run(thread_pools, threads=1, spare=0))[1] == (1, 1)
+            assert (await warm.run(thread_pools, threads=2, spare=0))[1] == (2, 3)
+
+    asyncio.run(story())
+
+
 def test_a_spare_becomes_one_task_of_its_number_of_threads(tmp_path: Path) -> None:
     async def story() -> None:
         async with Warm(tmp_path / secrets.token_hex(6)).running() as warm:
