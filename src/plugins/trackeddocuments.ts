@@ -6,7 +6,7 @@ import type { LabIcon } from '@jupyterlab/ui-components';
 /** Register a factory, track the documents that it opens, and reopen them when the page is loaded again. */
 export function trackDocuments<T extends IDocumentWidget>(
   registry: DocumentRegistry,
-  factory: DocumentRegistry.IWidgetFactory<T, DocumentRegistry.ICodeModel>,
+  factory: Omit<DocumentRegistry.IWidgetFactory<T, DocumentRegistry.ICodeModel>, 'contentProviderId'>,
   tracker: WidgetTracker<T>,
   icon: LabIcon,
   restorer: ILayoutRestorer | null
