@@ -94,7 +94,8 @@ def _config(obj: Any) -> Any:
     if obj is None:
         return None
     if isinstance(obj, types.FunctionType) or not is_of_keras(type(obj)):  # Keras warns of lambdas
-        return getattr(obj, "__qualname__", type(obj).__qualname__)
+        # Without the names around it: a class that has been sent to another process by value has lost them.
+        return getattr(obj, "__name__", type(obj).__name__)
     return keras.saving.serialize_keras_object(obj)
 
 
