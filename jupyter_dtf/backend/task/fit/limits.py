@@ -181,7 +181,7 @@ def refuse_scaling(strategy: Pipeline, scale_lr: bool) -> None:
         )
 
 
-MEANS = (
+_MEANS = (
     "binary_crossentropy",
     "binary_focal_crossentropy",
     "hinge",
@@ -230,8 +230,8 @@ def refuse_of_whole_batch(loss: Any, rank: int | None) -> None:
     name = getattr(function, "__name__", "")
     if function is not getattr(keras.losses, name, None):
         return
-    if rank == 1 and name in MEANS:
-        return  # the mean over the last dimension is the mean over the examples
+    if rank == 1 and is_mean_over_last_dimension(loss):
+        return  # which is the mean over the examples
     axis = getattr(loss, "_fn_kwargs", {}).get("axis", _default_axis(function))
     axes = {each + rank if rank and each is not None and each < 0 else each for each in _listed(axis)}
     has_shape_of_batch = rank == 1 and name in _OVER_LAST_DIMENSION
@@ -246,6 +246,15 @@ def refuse_of_whole_batch(loss: Any, rank: int | None) -> None:
             f"got {name}, which is computed over all examples of a batch together{rest}",
             field="model",
         )
+
+
+def is_mean_over_last_dimension(loss: Any) -> bool:
+    """Return whether a loss object or function is one of those of Keras that are means over the last dimension."""
+    import keras
+
+    function = getattr(loss, "fn", loss)
+    name = getattr(function, "__name__", "")
+    return name in _MEANS and function is getattr(keras.losses, name, None)
 
 
 def _default_axis(function: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import keras
 import tensorflow as tf
 
-from .limits import MEANS, refuse_of_whole_batch
+from .limits import is_mean_over_last_dimension, refuse_of_whole_batch
 
 
 class Shares(Protocol):
@@ -129,7 +129,7 @@ def _corrected(kind: Any, sync: Shares) -> type:
         rank = losses.shape.rank
         refuse_of_whole_batch(self, None if rank is None else rank + 1)
         # For an output of the shape (batch,), Keras's mean over the last dimension is one number for the whole batch.
-        is_mean[0] = rank == 0 and _is_known_mean(self)
+        is_mean[0] = rank == 0 and is_mean_over_last_dimension(self)
         masks.append(getattr(losses, "_keras_mask", None))  # as set for `ignore_class`
         return losses
 
@@ -141,12 +141,6 @@ def _corrected(kind: Any, sync: Shares) -> type:
         return value if factor is None else value * tf.cast(factor, value.dtype)
 
     return type(kind.__name__, (kind,), {"__call__": call, "call": each})
-
-
-def _is_known_mean(loss: Any) -> bool:
-    function = getattr(loss, "fn", None)
-    name = getattr(function, "__name__", "")
-    return name in MEANS and function is getattr(keras.losses, name, None)
 
 
 def _both(masks: list[Any]) -> Any:
